@@ -1,0 +1,60 @@
+//! The seam between text and index: an analyzer says what a text's tokens are and what a query piece must match.
+
+/// One occurrence of a token in a text. Token *k* of a text stands at position *k*: no gaps, no two at one position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token<'a> {
+    /// The folded token: what is compared.
+    pub text: &'a str,
+    /// First byte of the token in the text.
+    pub start: usize,
+    /// Byte after the token in the text.
+    pub end: usize,
+}
+
+/// What one term of a phrase accepts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TermMatch {
+    /// Exactly this token.
+    Exact(String),
+    /// Any token that starts with this.
+    Prefix(String),
+}
+
+/// One term of a phrase and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhraseTerm {
+    /// Positions after the start of the phrase.
+    pub offset: u32,
+    /// What must stand there.
+    pub term: TermMatch,
+}
+
+/// What a query piece must match: its terms, each at its offset from one start position.
+///
+/// An empty phrase (no terms) comes from a piece without any token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Phrase {
+    /// The terms by ascending offset; the first stands at offset 0.
+    pub terms: Vec<PhraseTerm>,
+    /// Positions the phrase covers (FTS5: its number of tokens).
+    pub num_positions: u32,
+}
+
+/// Turns texts into tokens and query pieces into phrases.
+///
+/// Documents and queries of a store always go through the same analyzer; its name and version are part of the
+/// schema fingerprint, and a change hides every session until it is indexed anew.
+pub trait Analyzer: Send + Sync + 'static {
+    /// The name stores are made with, such as `unicode-word`.
+    fn name(&self) -> &'static str;
+
+    /// Grows whenever any text could give other tokens than before.
+    fn version(&self) -> u32;
+
+    /// Gives every token of `text` to `sink`, in order.
+    fn tokenize(&self, text: &str, sink: &mut dyn FnMut(Token<'_>));
+
+    /// What a document must hold to match `piece`. With `prefix`, the last token may be the start of a word
+    /// (FTS5's `"piece" *`).
+    fn phrase(&self, piece: &str, prefix: bool) -> Phrase;
+}

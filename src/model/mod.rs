@@ -1,0 +1,13 @@
+//! Words shared by every layer: ids, times, roles, session facts. No I/O, no engine.
+
+mod ids;
+mod role;
+mod session;
+mod text_source;
+mod timestamp;
+
+pub use ids::{AgentId, DocNumber, EventSeq, IdError, MessageId, Ordinal, SessionId, SessionKey};
+pub use role::Role;
+pub use session::SessionFacts;
+pub use text_source::{DocumentText, TextSource, TextSourceError};
+pub use timestamp::{TimeError, Timestamp};
