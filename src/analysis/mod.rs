@@ -1,5 +1,9 @@
 //! Text to tokens, query piece to phrase. Pure: never sees the store, the index or serde.
 
 mod analyzer;
+mod unicode_runs;
+mod unicode_table;
+mod unicode_word;
 
 pub use analyzer::{Analyzer, Phrase, PhraseTerm, TermMatch, Token};
+pub use unicode_word::UnicodeWord;

@@ -1,0 +1,3 @@
+//! From a query to ranked hits: pieces, phrases, scores, excerpts.
+
+pub mod query;
