@@ -56,8 +56,8 @@ impl Analyzer for UnicodeWord {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lead {
     Separate,
-    Keep,
-    Upper,
+    /// A letter or digit.
+    Word,
     /// Not ASCII: ask the table.
     Other,
 }
@@ -66,11 +66,7 @@ static LEADS: [Lead; 256] = {
     let mut leads = [Lead::Other; 256];
     let mut byte = 0;
     while byte < 128 {
-        leads[byte] = match byte as u8 {
-            b'0'..=b'9' | b'a'..=b'z' => Lead::Keep,
-            b'A'..=b'Z' => Lead::Upper,
-            _ => Lead::Separate,
-        };
+        leads[byte] = if (byte as u8).is_ascii_alphanumeric() { Lead::Word } else { Lead::Separate };
         byte += 1;
     }
     leads
@@ -87,52 +83,57 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn next_token(&mut self) -> Option<Token<'_>> {
         let bytes = self.text.as_bytes();
-        let mut at = self.skip_separators()?;
-        let start = at;
-        while bytes.get(at).is_some_and(|&b| LEADS[b as usize] == Lead::Keep) {
-            at += 1;
-        }
-        if bytes.get(at).is_none_or(|&b| LEADS[b as usize] == Lead::Separate) {
-            self.at = at;
-            return Some(Token { text: cut(&self.text[start..at], &mut self.folded), start, end: at });
-        }
-
-        // `folded` holds what the source up to `copied` became; most tokens change little, so the rest is copied in runs.
+        let start = self.skip_separators()?;
+        let run = AsciiRun::at(bytes, start);
+        let mut at = start + run.len;
+        let mut has_upper = run.has_upper;
         self.folded.clear();
+        // `folded` holds what the source up to `copied` became; most tokens change little, so the rest comes in runs.
         let mut copied = start;
-        while let Some(&byte) = bytes.get(at) {
-            let (action, len) = match LEADS[byte as usize] {
-                Lead::Separate => break,
-                Lead::Keep => (Action::Keep, 1),
-                Lead::Upper => (Action::Replace(byte.to_ascii_lowercase() as char), 1),
+        'token: while let Some(&byte) = bytes.get(at) {
+            match LEADS[byte as usize] {
+                Lead::Separate => break 'token,
+                Lead::Word => {
+                    let run = AsciiRun::at(bytes, at);
+                    has_upper |= run.has_upper;
+                    at += run.len;
+                }
                 Lead::Other => {
-                    let c = self.text[at..].chars().next()?;
-                    (action(c), c.len_utf8())
-                }
-            };
-            match action {
-                Action::Separate => break,
-                Action::Keep => {}
-                Action::Drop => {
-                    self.folded.push_str(&self.text[copied..at]);
-                    copied = at + len;
-                }
-                Action::Replace(c) => {
-                    self.folded.push_str(&self.text[copied..at]);
-                    self.folded.push(c);
-                    copied = at + len;
+                    for c in self.text[at..].chars() {
+                        if c.is_ascii() {
+                            continue 'token;
+                        }
+                        let after = at + c.len_utf8();
+                        match action(c) {
+                            Action::Separate => break 'token,
+                            Action::Keep => {}
+                            Action::Drop => {
+                                self.folded.push_str(&self.text[copied..at]);
+                                copied = after;
+                            }
+                            Action::Replace(c) => {
+                                self.folded.push_str(&self.text[copied..at]);
+                                self.folded.push(c);
+                                copied = after;
+                            }
+                        }
+                        at = after;
+                    }
                 }
             }
-            at += len;
         }
         self.at = at;
-        if copied > start {
-            self.folded.push_str(&self.text[copied..at]);
-            cut_in_place(&mut self.folded);
-            Some(Token { text: &self.folded, start, end: at })
+        let text = if copied == start && !has_upper && at - start <= MAX_TOKEN_BYTES {
+            &self.text[start..at]
         } else {
-            Some(Token { text: cut(&self.text[start..at], &mut self.folded), start, end: at })
-        }
+            self.folded.push_str(&self.text[copied..at]);
+            if has_upper {
+                self.folded.make_ascii_lowercase();
+            }
+            cut(&mut self.folded);
+            &self.folded
+        };
+        Some(Token { text, start, end: at })
     }
 
     /// Where the next token starts.
@@ -142,7 +143,7 @@ impl Scanner<'_> {
         loop {
             match LEADS[*bytes.get(at)? as usize] {
                 Lead::Separate => at += 1,
-                Lead::Keep | Lead::Upper => return Some(at),
+                Lead::Word => return Some(at),
                 Lead::Other => {
                     let c = self.text[at..].chars().next()?;
                     match action(c) {
@@ -155,15 +156,47 @@ impl Scanner<'_> {
     }
 }
 
-/// `text` when it is short enough, else its cut form, made in `buffer`.
-fn cut<'a>(text: &'a str, buffer: &'a mut String) -> &'a str {
-    if text.len() <= MAX_TOKEN_BYTES {
-        return text;
+/// A run of ASCII letters and digits.
+struct AsciiRun {
+    len: usize,
+    has_upper: bool,
+}
+
+impl AsciiRun {
+    /// The run that starts at `start`, eight bytes a step: the length of a word is what a processor predicts worst.
+    fn at(bytes: &[u8], start: usize) -> Self {
+        let mut run = Self { len: 0, has_upper: false };
+        while let Some(chunk) = bytes.get(start + run.len..).and_then(|rest| rest.first_chunk::<8>()) {
+            let eight = u64::from_le_bytes(*chunk);
+            let letters = bytes_within(eight | (ONES * 0x20), b'a', b'z');
+            let word = letters | bytes_within(eight, b'0', b'9');
+            // Bit 5 tells a small letter; here it stands where the mask has its bit.
+            let upper = letters & !(eight << 2);
+            let len = (!word & HIGH_BITS).trailing_zeros() as usize / 8;
+            let before = upper & (1u64.checked_shl(8 * len as u32).unwrap_or(0).wrapping_sub(1));
+            run.has_upper |= before != 0;
+            run.len += len;
+            if len < 8 {
+                return run;
+            }
+        }
+        while let Some(byte) = bytes.get(start + run.len).filter(|byte| byte.is_ascii_alphanumeric()) {
+            run.has_upper |= byte.is_ascii_uppercase();
+            run.len += 1;
+        }
+        run
     }
-    buffer.clear();
-    buffer.push_str(text);
-    cut_in_place(buffer);
-    buffer
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x80 * ONES;
+
+/// The high bit of each byte that is ASCII and from `first` to `last`.
+fn bytes_within(eight: u64, first: u8, last: u8) -> u64 {
+    let low_bits = eight & !HIGH_BITS;
+    let from_first = low_bits + ONES * u64::from(0x80 - first);
+    let past_last = low_bits + ONES * u64::from(0x7F - last);
+    from_first & !past_last & !eight & HIGH_BITS
 }
 
 /// Cuts a token as FTS5 does, to its first [`MAX_TOKEN_BYTES`] bytes.
@@ -171,7 +204,7 @@ fn cut<'a>(text: &'a str, buffer: &'a mut String) -> &'a str {
 /// FTS5 may cut inside a character, and then tokens that share the odd bytes are equal. A `str` can't hold those, so
 /// each becomes the private character U+F0000 + byte: two cut tokens are equal exactly when FTS5's are, and no uncut
 /// one is equal to a cut one, for it would be longer than the limit.
-fn cut_in_place(token: &mut String) {
+fn cut(token: &mut String) {
     if token.len() <= MAX_TOKEN_BYTES {
         return;
     }
