@@ -12,5 +12,5 @@ pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, Sess
 #[doc(hidden)]
 pub mod __internal {
     pub use crate::model::{DocNumber, DocumentText, EventSeq, Ordinal, TextSource, TextSourceError, is_js_space};
-    pub use crate::search::query;
+    pub use crate::search::{bm25, excerpt, instances, phrase_set, query};
 }

@@ -1,14 +1,19 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`excerpt`]: which part of a text is shown, and what is marked in it.
+//! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
-//! - [`oracle`]: SQLite FTS5 as the judge of whole searches, and the generator of queries to ask both.
 //!
-//! Data that is not part of the repository is named by environment variables (see [`data`]); without them the tests
-//! that need it say so and pass.
+//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
+//! queries to ask both, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment
+//! variables; without them the tests that need it say so and pass.
 
 mod analysis;
 mod data;
+mod excerpt;
 mod oracle;
+mod queries;
 mod random;
+mod ranking;
 mod unicode_runs;
