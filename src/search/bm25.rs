@@ -70,6 +70,9 @@ mod tests {
     fn phrases_in_half_of_the_documents_weigh_next_to_nothing() {
         assert_eq!(idf(4, 2), 1e-6);
         assert_eq!(idf(5, 3), 1e-6);
+        // A logarithm that is positive stands, however small.
+        assert_eq!(idf(4_000_001, 2_000_000), (2_000_001.5_f64 / 2_000_000.5).ln());
+        assert!(idf(4_000_001, 2_000_000) < 1e-6);
         assert_eq!(idf(1, 1), 1e-6);
         // More than all: no statistics can say so, but a damaged index must not give NaN.
         assert_eq!(idf(1, 5), 1e-6);

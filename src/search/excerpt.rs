@@ -290,6 +290,23 @@ mod tests {
     }
 
     #[test]
+    fn every_cut_is_within_the_limit_and_whole() {
+        let text = format!("{}обед 👩\u{200d}👩\u{200d}👧\u{200d}👦 é e\u{301}", "x".repeat(99));
+        let units = |text: &str| text.encode_utf16().count();
+        for max_utf16 in 0..units(&text) + 2 {
+            let cut = cut(&text, max_utf16);
+            match cut.strip_suffix('…') {
+                Some(kept) => {
+                    let next = text[kept.len()..].chars().next().unwrap();
+                    assert!(text.starts_with(kept) && units(kept) <= max_utf16);
+                    assert!(units(kept) + next.len_utf16() > max_utf16);
+                }
+                None => assert!(cut == text && units(&text) <= max_utf16),
+            }
+        }
+    }
+
+    #[test]
     fn cuts_clip_the_matches() {
         let mut excerpt = Excerpt { text: "one two six ten".to_owned(), matches: vec![0..3, 4..7, 8..11] };
         excerpt.cut(11);
