@@ -31,6 +31,9 @@ pub const MAX_ID_BYTES: usize = 65_536;
 /// Longest transcript line that is stored; longer ones are rejected with this number. Holds any answer with inline
 /// images seen so far, and bounds the memory of an import: one line is held at a time.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+/// Deepest nesting of a transcript line that is stored: what `serde_json` reads into a tree, so that every stored line
+/// can be shown and exported.
+pub const MAX_JSON_DEPTH: usize = 127;
 /// Longest token, in bytes after folding; FTS5 cuts there (fts5-semantics §1.4).
 pub const MAX_TOKEN_BYTES: usize = 32_768;
 /// A rewrite of a session is resolved inside its transaction up to this many events … (D17)

@@ -6,7 +6,7 @@ mod session;
 mod text_source;
 mod timestamp;
 
-pub use ids::{AgentId, DocNumber, EventSeq, IdError, MessageId, Ordinal, SessionId, SessionKey};
+pub use ids::{AgentId, DocNumber, EventSeq, IdError, MessageId, Ordinal, SessionId, SessionKey, is_js_space};
 pub use role::Role;
 pub use session::SessionFacts;
 pub use text_source::{DocumentText, TextSource, TextSourceError};
