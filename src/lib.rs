@@ -1,6 +1,7 @@
 //! Embedded search over AI agents' conversation transcripts.
 
 mod analysis;
+mod import;
 pub mod limits;
 mod model;
 mod transcript;
@@ -14,4 +15,7 @@ pub mod __internal {
 
     pub use crate::model::*;
     pub use crate::transcript::*;
+    pub mod import {
+        pub use crate::import::*;
+    }
 }

@@ -31,6 +31,9 @@ pub const MAX_ID_BYTES: usize = 65_536;
 /// Longest transcript line that is stored; longer ones are rejected with this number. Holds any answer with inline
 /// images seen so far, and bounds the memory of an import: one line is held at a time.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+/// Longest index of sessions (`sessions.json`) that an import reads; it is held in memory whole. At 20 KB an entry,
+/// which is much, this is 13,000 sessions.
+pub const MAX_SESSION_INDEX_BYTES: u64 = 256 * 1024 * 1024;
 /// Deepest nesting of a transcript line that is stored: what `serde_json` reads into a tree, so that every stored line
 /// can be shown and exported.
 pub const MAX_JSON_DEPTH: usize = 127;

@@ -14,7 +14,7 @@ use crate::limits::MAX_JSON_DEPTH;
 
 /// Why a text is not usable JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum JsonError {
+pub(crate) enum JsonError {
     /// Not one JSON value; what the parser said.
     Syntax(String),
     /// Nested deeper than [`MAX_JSON_DEPTH`].
@@ -23,7 +23,7 @@ pub(super) enum JsonError {
 
 /// What kind of value stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JsonKind {
+pub(crate) enum JsonKind {
     Null,
     Bool,
     Number,
@@ -34,7 +34,7 @@ pub(super) enum JsonKind {
 
 /// One JSON value inside a checked text, without white space around it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Json<'a> {
+pub(crate) struct Json<'a> {
     text: &'a [u8],
     start: usize,
     end: usize,
@@ -42,7 +42,7 @@ pub(super) struct Json<'a> {
 
 impl<'a> Json<'a> {
     /// Checks that the text is exactly one JSON value, not nested too deeply.
-    pub(super) fn parse(text: &'a str) -> Result<Self, JsonError> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, JsonError> {
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| JsonError::Syntax(error.to_string()))?;
         let value = Self::of_known_line(text.as_bytes());
         if value.depth() > MAX_JSON_DEPTH { Err(JsonError::TooDeep) } else { Ok(value) }
@@ -50,13 +50,13 @@ impl<'a> Json<'a> {
 
     /// A view of bytes that were accepted before, perhaps after repairs: the structure is JSON, strings may hold
     /// invalid UTF-8 or lone surrogates. On other bytes the walk ends early; it never panics.
-    pub(super) fn of_known_line(line: &'a [u8]) -> Self {
+    pub(crate) fn of_known_line(line: &'a [u8]) -> Self {
         let start = line.len() - line.trim_ascii_start().len();
         Self { text: line, start, end: start + line.trim_ascii().len() }
     }
 
     /// Where the value stands in the text that was parsed.
-    pub(super) fn span(self) -> Range<usize> {
+    pub(crate) fn span(self) -> Range<usize> {
         self.start..self.end
     }
 
@@ -64,7 +64,7 @@ impl<'a> Json<'a> {
         self.text.get(self.span()).unwrap_or_default()
     }
 
-    pub(super) fn kind(self) -> JsonKind {
+    pub(crate) fn kind(self) -> JsonKind {
         match self.bytes().first() {
             Some(b'{') => JsonKind::Object,
             Some(b'[') => JsonKind::Array,
@@ -75,12 +75,16 @@ impl<'a> Json<'a> {
         }
     }
 
-    pub(super) fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.kind() == JsonKind::Null
     }
 
+    pub(crate) fn is_true(self) -> bool {
+        self.bytes() == b"true"
+    }
+
     /// The text of a string, escapes decoded; `None` for every other kind.
-    pub(super) fn as_str(self) -> Option<Cow<'a, str>> {
+    pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
         let inner = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         if inner.contains(&b'\\') {
             serde_json::from_slice::<String>(self.bytes()).ok().map(Cow::Owned)
@@ -90,23 +94,23 @@ impl<'a> Json<'a> {
     }
 
     /// The digits of a number as written; `None` for every other kind.
-    pub(super) fn as_number(self) -> Option<&'a str> {
+    pub(crate) fn as_number(self) -> Option<&'a str> {
         (self.kind() == JsonKind::Number).then(|| std::str::from_utf8(self.bytes()).ok()).flatten()
     }
 
     /// Members in order, repeated keys included (the last one counts); none when this is no object.
-    pub(super) fn members(self) -> Members<'a> {
+    pub(crate) fn members(self) -> Members<'a> {
         Members { walk: Walk::inside(self, b'{') }
     }
 
     /// Elements in order; none when this is no array.
-    pub(super) fn elements(self) -> Elements<'a> {
+    pub(crate) fn elements(self) -> Elements<'a> {
         Elements { walk: Walk::inside(self, b'[') }
     }
 
     /// Equality of values as JavaScript sees it: order of keys and spelling of numbers and escapes do not count,
     /// of a repeated key the last one does.
-    pub(super) fn same_value(self, other: Self) -> bool {
+    pub(crate) fn same_value(self, other: Self) -> bool {
         if self.bytes() == other.bytes() {
             return true;
         }
@@ -168,13 +172,13 @@ impl<'a> Json<'a> {
 
 /// A member of an object.
 #[derive(Debug, Clone)]
-pub(super) struct Member<'a> {
-    pub(super) key: Cow<'a, str>,
-    pub(super) value: Json<'a>,
+pub(crate) struct Member<'a> {
+    pub(crate) key: Cow<'a, str>,
+    pub(crate) value: Json<'a>,
 }
 
 /// See [`Json::members`].
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     walk: Walk<'a>,
 }
 
@@ -190,7 +194,7 @@ impl<'a> Iterator for Members<'a> {
 }
 
 /// See [`Json::elements`].
-pub(super) struct Elements<'a> {
+pub(crate) struct Elements<'a> {
     walk: Walk<'a>,
 }
 

@@ -112,7 +112,7 @@ pub struct LineChanges<'a> {
 
 /// The line with the given members set, every other byte as it was. A member that is not there is put at the end.
 ///
-/// The line must be one that [`Event::parse`] accepts; any other comes back unchanged.
+/// The line must be one that [`Event::parse`](super::Event::parse) accepts; any other comes back unchanged.
 #[must_use]
 pub fn rewrite_line(line: &[u8], changes: LineChanges<'_>) -> Vec<u8> {
     let object = Json::of_known_line(line);

@@ -12,7 +12,7 @@
 
 mod event;
 mod extract;
-mod json;
+pub(crate) mod json;
 mod line;
 mod redact;
 mod tree;

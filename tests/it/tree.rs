@@ -611,7 +611,7 @@ fn a_head_survives_being_stored() {
 /// Long chains of each kind, made to provoke a walk per row.
 #[test]
 fn a_long_transcript_takes_linear_time() {
-    const ROWS: usize = 60_000;
+    const ROWS: usize = 30_000;
     let entry = |number: usize, parent: Parent, side: bool| TreeNode::Entry {
         id: id(number),
         parent: Some(parent),
