@@ -10,7 +10,7 @@ use super::extract::{SearchableMessage, searchable_message};
 use super::json::{Json, JsonError, JsonKind};
 use super::line::{LineRepairs, sanitize};
 use crate::limits::{MAX_EVENT_BYTES, MAX_ID_BYTES, MAX_JSON_DEPTH};
-use crate::model::{IdError, MessageId, Timestamp};
+use crate::model::{IdError, MessageId, Timestamp, is_js_space};
 
 /// What a line is, by its `type` (contract §1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -426,7 +426,7 @@ fn member_text(object: Json<'_>, key: &str) -> Option<String> {
 }
 
 fn non_blank(value: Json<'_>) -> Option<String> {
-    value.as_str().filter(|text| !text.trim().is_empty()).map(Cow::into_owned)
+    value.as_str().filter(|text| !text.trim_matches(is_js_space).is_empty()).map(Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl TreeRow {
 /// The answer for a whole session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// The seqs of the rows on the path, in path order. In a flat transcript all rows; then few of them are messages.
+    /// The seqs of the rows on the path, in path order. In a flat transcript that is every row, headers included.
     pub path: Vec<u64>,
     /// Where in `path` plain history begins (D16): at the last reset, or at the row it keeps; else 0.
     pub history_start: usize,
@@ -161,7 +161,8 @@ enum ResetPlace {
 /// What one more row does to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forward {
-    /// The row is the new end of the path; nothing else changed for messages.
+    /// The row is the new end of the path. Rows that are no messages may have left it: a first entry ends a flat
+    /// transcript, header and all.
     OnPath(Head),
     /// The path stays as it is.
     OffPath(Head),

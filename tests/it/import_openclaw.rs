@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use sessions_search::__internal::import::{
     self, DiscoverOptions, Discovery, Format, ImportError, Item, LineWarning, Relation, ResumePoint, SkipReason,
     Source, StoredLines,
@@ -534,6 +535,58 @@ fn a_copy_extends_a_session_by_whole_lines_or_is_none() {
     assert!(matches!(relation(&stored(&head), &longer), Relation::Extends { .. }), "only the header was there");
 }
 
+/// Reads a source and checks that each line of its file came up once, and that every byte belongs to one.
+fn check_accounting(source: &Source) {
+    let text = fs::read(&source.path).unwrap();
+    let (mut lines, mut torn, mut end) = (0, 0, 0);
+    for item in import::open(source, None).unwrap() {
+        let place = match item.unwrap() {
+            Item::Event(event) => {
+                let read = &text[..event.end.offset as usize];
+                assert!(read.trim_ascii_end().ends_with(event.raw.trim_ascii_end()), "{source:?}");
+                event.end
+            }
+            Item::Skipped { end, .. } | Item::Rejected { end, .. } => end,
+            Item::Torn { line, .. } => {
+                assert_eq!(line, lines + 1, "{source:?}");
+                torn += 1;
+                end = text.len() as u64;
+                continue;
+            }
+        };
+        assert_eq!(torn, 0, "nothing comes after a torn line: {source:?}");
+        lines += 1;
+        assert_eq!(place.line, lines, "{source:?}");
+        end = place.offset;
+    }
+    assert_eq!(lines + torn, text.split_inclusive(|&byte| byte == b'\n').count() as u64, "{source:?}");
+    assert_eq!(end, text.len() as u64, "{source:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lines_add_up_whatever_the_file_holds(
+        parts in proptest::collection::vec(
+            prop_oneof![
+                Just(header("s").into_bytes()),
+                Just(message("a", "x").into_bytes()),
+                Just(b"\n".to_vec()),
+                Just(b"\r\n".to_vec()),
+                Just(b"\xef\xbb\xbf".to_vec()),
+                proptest::collection::vec(any::<u8>(), 0..12),
+            ],
+            1..12,
+        )
+    ) {
+        let folder = Folder::with(&[]);
+        folder.write("s.jsonl", &parts.concat());
+        let options = DiscoverOptions { format: Some(Format::Pi), ..DiscoverOptions::default() };
+        folder.discover_with(&options).sources.iter().for_each(check_accounting);
+    }
+}
+
 /// Every file below the data folder that others wrote.
 #[test]
 fn all_lines_of_real_files_add_up() {
@@ -545,31 +598,8 @@ fn all_lines_of_real_files_add_up() {
     let mut files = 0;
     for part in ["openclaw", "edge-cases"] {
         let found = import::discover(&[Path::new(&data).join(part)], &options).unwrap();
-        for source in found.sources {
-            files += 1;
-            let text = fs::read(&source.path).unwrap();
-            let (mut lines, mut torn, mut end) = (0, 0, 0);
-            for item in import::open(&source, None).unwrap() {
-                let place = match item.unwrap() {
-                    Item::Event(event) => {
-                        let raw = &text[..event.end.offset as usize];
-                        assert!(raw.trim_ascii_end().ends_with(event.raw.trim_ascii_end()), "{source:?}");
-                        event.end
-                    }
-                    Item::Skipped { end, .. } | Item::Rejected { end, .. } => end,
-                    Item::Torn { bytes, .. } => {
-                        torn += 1;
-                        end += bytes;
-                        continue;
-                    }
-                };
-                lines += 1;
-                assert_eq!(place.line, lines, "{source:?}");
-                end = place.offset;
-            }
-            assert_eq!(lines + torn, text.split_inclusive(|&byte| byte == b'\n').count() as u64, "{source:?}");
-            assert_eq!(end, text.len() as u64, "{source:?}");
-        }
+        found.sources.iter().for_each(check_accounting);
+        files += found.sources.len();
         for (path, reason) in found.skipped {
             assert!(!matches!(reason, SkipReason::Unreadable(_)), "{path:?}: {reason}");
         }
