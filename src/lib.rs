@@ -1,16 +1,38 @@
 //! Embedded search over AI agents' conversation transcripts.
 
 mod analysis;
+mod commit;
+mod engine;
+mod import;
+mod index;
 pub mod limits;
 mod model;
 mod search;
+mod store;
+mod transcript;
 
 pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
+pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace};
+pub use engine::{
+    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HistoryAnswer,
+    HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat,
+    ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions,
+    PendingSession, PieceExplanation, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
+    SkippedFile, StatusReport,
+};
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};
+pub use search::Order;
+pub use search::query::QueryError;
+pub use store::StoreError;
+pub use transcript::EventError;
 
 /// What this package's own tests and benches reach; no part of the public interface.
 #[doc(hidden)]
 pub mod __internal {
-    pub use crate::model::{DocNumber, DocumentText, EventSeq, Ordinal, TextSource, TextSourceError, is_js_space};
+    pub use crate::model::*;
     pub use crate::search::{bm25, excerpt, instances, phrase_set, query};
+    pub use crate::transcript::*;
+    pub mod import {
+        pub use crate::import::*;
+    }
 }

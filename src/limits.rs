@@ -31,9 +31,19 @@ pub const MAX_ID_BYTES: usize = 65_536;
 /// Longest transcript line that is stored; longer ones are rejected with this number. Holds any answer with inline
 /// images seen so far, and bounds the memory of an import: one line is held at a time.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+/// Longest index of sessions (`sessions.json`) that an import reads; it is held in memory whole. At 20 KB an entry,
+/// which is much, this is 13,000 sessions.
+pub const MAX_SESSION_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+/// Deepest nesting of a transcript line that is stored: what `serde_json` reads into a tree, so that every stored line
+/// can be shown and exported.
+pub const MAX_JSON_DEPTH: usize = 127;
 /// Longest token, in bytes after folding; FTS5 cuts there (fts5-semantics §1.4).
 pub const MAX_TOKEN_BYTES: usize = 32_768;
 /// A rewrite of a session is resolved inside its transaction up to this many events … (D17)
 pub const SYNC_RESOLVE_EVENTS: u64 = 4_000;
 /// … and this many bytes of raw JSON (D17).
 pub const SYNC_RESOLVE_BYTES: u64 = 4 * 1024 * 1024;
+/// Sessions of a list when no limit is given (interface.md).
+pub const DEFAULT_LIST_LIMIT: usize = 50;
+/// Most sessions of a list.
+pub const MAX_LIST_LIMIT: usize = 10_000;

@@ -40,6 +40,20 @@ pub struct Phrase {
     pub num_positions: u32,
 }
 
+impl Phrase {
+    /// The tokens as they are compared, a prefix with `*` after it.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<String> {
+        self.terms
+            .iter()
+            .map(|term| match &term.term {
+                TermMatch::Exact(text) => text.clone(),
+                TermMatch::Prefix(text) => format!("{text}*"),
+            })
+            .collect()
+    }
+}
+
 /// Turns texts into tokens and query pieces into phrases.
 ///
 /// Documents and queries of a store always go through the same analyzer; its name and version are part of the

@@ -1,9 +1,11 @@
 //! Text to tokens, query piece to phrase. Pure: never sees the store, the index or serde.
 
 mod analyzer;
+mod token_text;
 mod unicode_runs;
 mod unicode_table;
 mod unicode_word;
 
 pub use analyzer::{Analyzer, Phrase, PhraseTerm, TermMatch, Token};
+pub use token_text::{TOKEN_SEPARATOR, TokenText};
 pub use unicode_word::UnicodeWord;

@@ -167,7 +167,7 @@ pub fn is_js_space(c: char) -> bool {
 pub struct DocNumber(pub u64);
 
 /// The ordinal of one build of a session's documents: grows, never reused. A rebuild writes under a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ordinal(pub u32);
 
 /// The place of an event in its session, from 0.

@@ -3,6 +3,7 @@
 mod ids;
 mod role;
 mod session;
+mod session_key;
 mod text_source;
 mod timestamp;
 

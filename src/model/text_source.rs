@@ -9,6 +9,8 @@ pub struct DocumentText {
     pub session_key: SessionKey,
     /// The transcript.
     pub session_id: SessionId,
+    /// The session's label, if it has one.
+    pub label: Option<String>,
     /// The message.
     pub message_id: MessageId,
     /// Where the event stands in its transcript.

@@ -27,6 +27,16 @@ pub struct TimeError {
     pub reason: &'static str,
 }
 
+const OUT_OF_RANGE: &str = "outside the years 1970 to 9999";
+
+impl TimeError {
+    /// Whether the text is a time, but none of the known range.
+    #[must_use]
+    pub fn is_out_of_range(&self) -> bool {
+        self.reason == OUT_OF_RANGE
+    }
+}
+
 /// The first millisecond of the year 10000: from here on a time is unknown (D9).
 const YEAR_10000_MS: i64 = 253_402_300_800_000;
 
@@ -52,6 +62,12 @@ impl Timestamp {
         self.0 != 0
     }
 
+    /// RFC 3339 in UTC with exactly three digits of the second's fraction, as JavaScript writes it.
+    #[must_use]
+    pub fn to_iso_millis(self) -> String {
+        jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| String::new(), |t| format!("{t:.3}"))
+    }
+
     /// Reads RFC 3339 / ISO 8601: a date, or a date and a time, with a zone or (then UTC) without.
     ///
     /// # Errors
@@ -68,7 +84,7 @@ impl Timestamp {
         } else {
             return Err(fail("expected RFC 3339, such as 2026-07-01T08:00:00Z"));
         };
-        Self::from_millis(millis).ok_or_else(|| fail("outside the years 1970 to 9999"))
+        Self::from_millis(millis).ok_or_else(|| fail(OUT_OF_RANGE))
     }
 }
 

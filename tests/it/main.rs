@@ -2,18 +2,26 @@
 //!
 //! - [`analysis`]: what the tokens of a text are.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
+//! - [`extract`]: from a transcript's line to its searchable text.
+//! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
 //! queries to ask both, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment
 //! variables; without them the tests that need it say so and pass.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod analysis;
 mod data;
 mod excerpt;
+mod extract;
+mod import_openclaw;
 mod oracle;
 mod queries;
 mod random;
 mod ranking;
+mod tree;
 mod unicode_runs;

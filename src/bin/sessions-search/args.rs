@@ -1,0 +1,226 @@
+//! The command line as typed (interface.md). Fixed: add, never break.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Keep AI agents' conversation transcripts and find words in them.
+#[derive(Debug, Parser)]
+#[command(name = "sessions-search", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Root folder of the store [default: $SESSIONS_SEARCH_STORE, else the platform's data folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+    /// Whose sessions
+    #[arg(long, global = true, value_name = "ID", default_value = "main")]
+    pub(crate) agent: String,
+    /// Print exactly one JSON value (one a line for `append`)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Colour the output
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub(crate) color: ColorChoice,
+    /// Print no progress and no notes
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// When standard output is a terminal and NO_COLOR is not set
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make the store explicitly; otherwise the first writing command makes it with the defaults
+    Init(InitArgs),
+    /// Read transcripts from files or folders; safe to repeat
+    Import(ImportArgs),
+    /// Find words in user and assistant messages
+    Search(SearchArgs),
+    /// Show the conversation around a hit, or its newest part
+    History(HistoryArgs),
+    /// List sessions
+    Sessions(SessionsArgs),
+    /// Append events (JSONL on standard input) to a session
+    Append(AppendArgs),
+    /// Delete a session, or every window of a session key
+    Delete(DeleteArgs),
+    /// Show what the store holds and what waits
+    Status,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// How texts become words
+    #[arg(long, value_name = "NAME", default_value = "unicode-word")]
+    pub(crate) analyzer: String,
+    /// Mask credentials before anything is indexed or shown
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    pub(crate) redaction: OnOff,
+    /// A further pattern to mask, `pattern` or `/pattern/flags`
+    #[arg(long, value_name = "P")]
+    pub(crate) redact_pattern: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    On,
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Transcript files or folders; an OpenClaw state folder too
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The format of the files
+    #[arg(long, value_enum, default_value_t = FormatChoice::Auto)]
+    pub(crate) format: FormatChoice,
+    /// Import sessions again that were deleted on purpose
+    #[arg(long)]
+    pub(crate) revive: bool,
+    /// Import archives of deleted sessions too
+    #[arg(long)]
+    pub(crate) include_deleted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatChoice {
+    Auto,
+    Openclaw,
+    Pi,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// The words, all of which must stand in one message; after `--` anything is a word
+    #[arg(required = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+    /// Only this session key (or the key of this session id); may be repeated
+    #[arg(long, value_name = "K")]
+    pub(crate) session_key: Vec<String>,
+    /// Hits at most, up to 10,000
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) limit: usize,
+    /// Hits to pass over first
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) offset: usize,
+    /// Only this role
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<RoleChoice>,
+    /// Only from this time on: RFC 3339, YYYY-MM-DD, milliseconds, or 7d, 24h ago
+    #[arg(long, value_name = "T")]
+    pub(crate) since: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "T")]
+    pub(crate) until: Option<String>,
+    /// Best match first, or newest first
+    #[arg(long, value_enum, default_value_t = OrderChoice::Relevance)]
+    pub(crate) order: OrderChoice,
+    /// The last word may be the start of a word
+    #[arg(long)]
+    pub(crate) prefix: bool,
+    /// Search these transcript files without a store of one's own
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from: Vec<PathBuf>,
+    /// Wait for background indexing first
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// FTS5's own answer where it is stricter: a piece without letters or digits matches nothing
+    #[arg(long)]
+    pub(crate) fts5_strict: bool,
+    /// Show n, idf, f and length for each piece and hit
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleChoice {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderChoice {
+    Relevance,
+    Recent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Session key, or session id
+    pub(crate) key: String,
+    /// Open the conversation around this message
+    #[arg(long, value_name = "M")]
+    pub(crate) message_id: Option<String>,
+    /// The window of the key that holds the message
+    #[arg(long, value_name = "S")]
+    pub(crate) session_id: Option<String>,
+    /// Messages at most, up to 1,000
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) limit: usize,
+    /// Page back: skip this many of the newest messages
+    #[arg(long, value_name = "N")]
+    pub(crate) offset: Option<usize>,
+    /// Keep tool results
+    #[arg(long)]
+    pub(crate) include_tools: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// List archived sessions instead of active ones
+    #[arg(long)]
+    pub(crate) archived: bool,
+    /// Sessions at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AppendArgs {
+    /// The session key; made when it is new
+    #[arg(long, value_name = "K")]
+    pub(crate) session_key: String,
+    /// The window; without it the key's current one, else a new UUID
+    #[arg(long, value_name = "S")]
+    pub(crate) session_id: Option<String>,
+    /// Events per durable transaction
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) batch: u32,
+    /// The session that spawned this one
+    #[arg(long, value_name = "K")]
+    pub(crate) spawned_by: Option<String>,
+    /// An explicit parent session
+    #[arg(long, value_name = "K")]
+    pub(crate) parent: Option<String>,
+    /// A name for people
+    #[arg(long, value_name = "L")]
+    pub(crate) label: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct DeleteTarget {
+    /// Every window of this key
+    #[arg(long, value_name = "K")]
+    pub(crate) session_key: Option<String>,
+    /// This one window
+    #[arg(long, value_name = "S")]
+    pub(crate) session_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) target: DeleteTarget,
+    /// Skip the question at a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+}

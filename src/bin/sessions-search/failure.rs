@@ -1,0 +1,98 @@
+//! What went wrong, and the exit code that says so (interface.md).
+
+use std::io;
+
+use sessions_search::{
+    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, SearchError, StoreError,
+};
+
+/// Done, or found.
+pub(crate) const DONE: u8 = 0;
+/// Nothing found.
+pub(crate) const NOTHING: u8 = 1;
+/// Bad input or usage.
+pub(crate) const USAGE: u8 = 2;
+/// Store busy.
+const BUSY: u8 = 4;
+/// Store damaged.
+const DAMAGED: u8 = 5;
+/// Input or output failed.
+const IO: u8 = 6;
+
+/// Why the program ends without its answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The reader of standard output went away: nothing is wrong.
+    ClosedPipe,
+    /// The words of the call are off.
+    Input(String),
+    /// The store is held by another process.
+    Busy(String),
+    /// The store can't be read.
+    Damaged(String),
+    /// The system refused.
+    Io(String),
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::ClosedPipe => DONE,
+            Self::Input(_) => USAGE,
+            Self::Busy(_) => BUSY,
+            Self::Damaged(_) => DAMAGED,
+            Self::Io(_) => IO,
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::ClosedPipe => "the reader closed the pipe",
+            Self::Input(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Io(format!("input or output failed: {error}"))
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        match error {
+            StoreError::Busy { .. } => Self::Busy(text),
+            StoreError::Damaged { .. } | StoreError::Format { .. } => Self::Damaged(text),
+            StoreError::Missing { .. } | StoreError::TooLarge { .. } => Self::Input(text),
+            _ => Self::Io(text),
+        }
+    }
+}
+
+impl From<IdError> for Failure {
+    fn from(error: IdError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+/// Operations fail with their own refusals, or with an engine error underneath.
+macro_rules! from_operation {
+    ($($error:ident),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                match error {
+                    $error::Store(error) => error.into(),
+                    refusal => Self::Input(refusal.to_string()),
+                }
+            }
+        }
+    )+};
+}
+
+from_operation!(AppendError, DeleteError, HistoryError, ImportError, ListError, SearchError);

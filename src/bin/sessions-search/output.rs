@@ -1,0 +1,332 @@
+//! Answers on standard output, everything else on standard error.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use sessions_search::{
+    EmptyReason, HistoryAnswer, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport, Timestamp,
+};
+
+use crate::args::{Cli, ColorChoice};
+use crate::failure::Failure;
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const MATCH: &str = "\x1b[1;33m";
+const ROLE: &str = "\x1b[36m";
+const RESET: &str = "\x1b[0m";
+
+/// How this call prints.
+pub(crate) struct Output {
+    json: bool,
+    color: bool,
+    quiet: bool,
+}
+
+/// Prints `{"status":…,"error":…}` and nothing else.
+pub(crate) fn print_json_error(status: &str, error: &str) {
+    let value = serde_json::json!({ "status": status, "error": error });
+    let _ = writeln!(io::stdout(), "{value}");
+}
+
+impl Output {
+    pub(crate) fn new(cli: &Cli) -> Self {
+        let color = match cli.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        };
+        Self { json: cli.json, color, quiet: cli.quiet }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether a progress bar would be seen and is wanted.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// One line for people, on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if self.json {
+            print_json_error("error", failure.text());
+        } else {
+            let _ = writeln!(io::stderr(), "sessions-search: {}", harmless(failure.text()));
+        }
+    }
+
+    /// One JSON value and a newline.
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.text(&format!("{text}\n"))
+    }
+
+    /// Text as it stands; flushed, so that a reader of a pipe sees it at once.
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    fn style<'s>(&self, code: &'s str) -> &'s str {
+        if self.color { code } else { "" }
+    }
+
+    pub(crate) fn search(&self, answer: &SearchAnswer) -> Result<(), Failure> {
+        let mut text = String::new();
+        for hit in &answer.results {
+            self.hit(&mut text, hit);
+        }
+        if let Some(explanation) = &answer.explain {
+            let _ = writeln!(
+                text,
+                "{} messages, {:.1} words on average",
+                explanation.documents, explanation.average_length
+            );
+            for piece in &explanation.pieces {
+                let _ = writeln!(
+                    text,
+                    "  {}: in {} messages, weight {:.6}, tokens {}",
+                    harmless(&piece.piece),
+                    piece.n,
+                    piece.idf,
+                    harmless(&piece.tokens.join(" "))
+                );
+            }
+        }
+        self.text(&text)?;
+        if answer.truncated {
+            self.note("there are more hits: raise --limit, or page with --offset");
+        }
+        if let Some(warning) = &answer.warning {
+            self.note(&format!("note: {}", harmless(warning)));
+        }
+        match answer.reason {
+            Some(EmptyReason::NoStore) => self.note("there is no store yet: `sessions-search import PATH` makes one"),
+            Some(EmptyReason::NoSearchableWords) => {
+                self.note("nothing to search for: give at least one word with a letter or digit");
+            }
+            Some(EmptyReason::NoVisibleSessions) => {
+                self.note("no sessions here: check --agent and --session-key, or import some");
+            }
+            Some(EmptyReason::Indexing) => self.note("nothing found yet: sessions are still being indexed"),
+            Some(_) => self.note("nothing found: every word must stand in one message; try fewer, or --prefix"),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn hit(&self, text: &mut String, hit: &Hit) {
+        let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
+        let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
+        let _ = writeln!(
+            text,
+            "{bold}{}{reset}  {role}{}{reset}  {}",
+            local_time(hit.timestamp),
+            hit.role.as_str(),
+            harmless(name)
+        );
+        let mut line = String::from("  ");
+        let mut done = 0;
+        for range in &hit.highlights {
+            let (Some(before), Some(word)) = (hit.snippet.get(done..range.start), hit.snippet.get(range.clone()))
+            else {
+                continue;
+            };
+            line.push_str(&one_line(before));
+            let _ = write!(line, "{}{}{reset}", self.style(MATCH), one_line(word));
+            done = range.end;
+        }
+        line.push_str(&one_line(hit.snippet.get(done..).unwrap_or_default()));
+        let _ = writeln!(text, "{line}");
+        if let Some(explanation) = &hit.explain {
+            let _ = writeln!(
+                text,
+                "  {dim}score {:.6}, {} words, counts {:?}{reset}",
+                hit.score, explanation.length, explanation.f
+            );
+        }
+        let _ = writeln!(
+            text,
+            "  {dim}history {} --session-id {} --message-id {}{reset}\n",
+            shell_word(hit.session_key.as_str()),
+            shell_word(hit.session_id.as_str()),
+            shell_word(hit.message_id.as_str())
+        );
+    }
+
+    pub(crate) fn import(&self, summary: &ImportSummary) -> Result<(), Failure> {
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "{} files, {} sessions: {} events ({} searchable messages), {} skipped, {} rejected",
+            summary.files, summary.sessions, summary.events, summary.messages, summary.skipped, summary.rejected_total
+        );
+        for (reason, count) in &summary.skipped_by_reason {
+            let _ = writeln!(text, "  skipped {count}: {}", harmless(reason));
+        }
+        for skipped in summary.files_skipped.iter().take(SHOWN) {
+            let _ = writeln!(text, "  file skipped: {}: {}", harmless(&skipped.path), harmless(&skipped.reason));
+        }
+        for (word, reports) in [("rejected", &summary.rejected), ("warning", &summary.warnings)] {
+            for report in reports.iter().take(SHOWN) {
+                let _ = writeln!(
+                    text,
+                    "  {word}: {}:{}: {}",
+                    harmless(&report.path),
+                    report.line,
+                    harmless(&report.reason)
+                );
+            }
+            if reports.len() > SHOWN {
+                let _ = writeln!(text, "  … {} more; --json lists up to 1,000", reports.len() - SHOWN);
+            }
+        }
+        self.text(&text)
+    }
+
+    pub(crate) fn history(&self, page: &HistoryAnswer) -> Result<(), Failure> {
+        let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "{bold}{}{reset} {dim}({}){reset}",
+            harmless(&page.session_key),
+            harmless(page.session_id.as_deref().unwrap_or("no window"))
+        );
+        for message in &page.messages {
+            let here = page.anchor_id.is_some() && page.anchor_id == message.message_id;
+            let _ = writeln!(
+                text,
+                "\n{bold}{}{reset}  {role}{}{reset}{}",
+                local_time(message.timestamp),
+                harmless(&message.role),
+                if here { format!("  {}← here{reset}", self.style(MATCH)) } else { String::new() }
+            );
+            for line in message.text.lines() {
+                let _ = writeln!(text, "  {}", harmless(line));
+            }
+        }
+        self.text(&text)?;
+        if page.anchor_not_found() {
+            self.note("that message is not on the session's active path");
+        } else if page.messages.is_empty() {
+            self.note("no messages");
+        }
+        if let (Some(true), Some(next)) = (page.has_more, page.next_offset) {
+            self.note(&format!("older messages: add --offset {next}"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
+        let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
+        let mut text = String::new();
+        for session in &list.sessions {
+            let _ = writeln!(
+                text,
+                "{bold}{}{reset}  {}  {} messages{}{}",
+                local_time(session.updated_at),
+                harmless(session.session_key.as_str()),
+                session.messages,
+                session.label.as_deref().map(|label| format!("  {}", harmless(label))).unwrap_or_default(),
+                if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
+            );
+        }
+        self.text(&text)?;
+        if list.sessions.is_empty() {
+            self.note("no sessions");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn status(&self, status: &StatusReport) -> Result<(), Failure> {
+        let mut text = String::new();
+        let _ = writeln!(text, "sessions   {}", status.sessions);
+        let _ = writeln!(text, "events     {}", status.events);
+        let _ = writeln!(text, "documents  {}", status.documents);
+        let _ = writeln!(text, "analyzer   {}", harmless(&status.analyzer));
+        let _ = writeln!(text, "schema     {}", harmless(&status.schema));
+        let _ = writeln!(text, "watermark  {}", status.watermark);
+        let _ = writeln!(text, "tail       {} documents", status.tail);
+        for (part, bytes) in &status.bytes {
+            let _ = writeln!(text, "bytes      {:>13} {part}", bytes);
+        }
+        for pending in &status.pending {
+            let _ = writeln!(text, "pending    {} ({})", harmless(&pending.session_id), pending.reason);
+        }
+        if let Some(holder) = &status.holder {
+            let _ = writeln!(text, "held by    {}", harmless(holder));
+        }
+        self.text(&text)
+    }
+}
+
+/// Reports of one kind shown to people.
+const SHOWN: usize = 20;
+
+/// Time in the local zone, to the minute.
+fn local_time(time: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(time.as_millis()) {
+        Ok(instant) if time.is_known() => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
+        _ => "unknown time    ".to_owned(),
+    }
+}
+
+/// Text of a transcript can't move the cursor, set the title or hide what stands beside it.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same, line breaks and tabs shown as spaces.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if is_control(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// C0, C1 and the marks that reorder text: all of them can change what a terminal shows elsewhere.
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A word a shell reads back unchanged.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    let text = harmless(text);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_escapes_are_made_harmless() {
+        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        assert_eq!(one_line("a\nb\tc"), "a b c");
+    }
+
+    #[test]
+    fn shell_words_read_back_unchanged() {
+        assert_eq!(shell_word("agent:main:main"), "agent:main:main");
+        assert_eq!(shell_word("it's $HOME"), "'it'\\''s $HOME'");
+    }
+}

@@ -1,0 +1,400 @@
+//! The commands: arguments as typed to requests of the library, answers to output and exit code.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use sessions_search::limits::MAX_EVENT_BYTES;
+use sessions_search::{
+    AgentId, AppendRequest, Engine, HistoryRequest, ImportFormat, ImportOptions, ImportProgress, LineError,
+    ListRequest, OpenOptions, Order, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey,
+    StatusReport, StoreError,
+};
+
+use crate::args::{
+    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
+    RoleChoice, SearchArgs, SessionsArgs,
+};
+use crate::environment::{now, parse_time, store_root};
+use crate::failure::{DONE, Failure, NOTHING, USAGE};
+use crate::output::Output;
+
+/// Said until redaction is more than the identity.
+const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
+
+/// Runs the command; the result is the exit code.
+pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
+    let place = Place { root: store_root(cli.store.as_ref())?, agent: AgentId::parse(&cli.agent)?, output };
+    match &cli.command {
+        Command::Init(args) => place.init(args),
+        Command::Import(args) => place.import(args),
+        Command::Search(args) => place.search(args),
+        Command::History(args) => place.history(args),
+        Command::Sessions(args) => place.sessions(args),
+        Command::Append(args) => place.append(args),
+        Command::Delete(args) => place.delete(args),
+        Command::Status => place.status(),
+    }
+}
+
+/// Where a command works, and how it speaks.
+struct Place<'o> {
+    root: PathBuf,
+    agent: AgentId,
+    output: &'o Output,
+}
+
+impl Place<'_> {
+    fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
+        let mut options = OpenOptions::default();
+        options.agent = self.agent.clone();
+        options.create = create;
+        options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
+        if self.output.shows_progress() {
+            options.repairing = Some(std::sync::Arc::new(|share| {
+                let _ = write!(io::stderr(), "\rrepairing after a crash: {:3.0} %", share * 100.0);
+            }));
+        }
+        Engine::open(root, options)
+    }
+
+    /// For reading: a missing store is an answer, not an error (D21).
+    fn open_existing(&self) -> Result<Option<Engine>, Failure> {
+        match self.open(&self.root, false) {
+            Ok(engine) => Ok(Some(engine)),
+            Err(StoreError::Missing { path }) => {
+                self.output.note(&format!("no store at {}", path.display()));
+                Ok(None)
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// After writing: leaves the index so that the next command opens quickly.
+    fn close(&self, engine: Engine) {
+        if let Err(error) = engine.close() {
+            self.output.note(&format!("note: {error}; nothing is lost, the next command replays more"));
+        }
+    }
+
+    fn init(&self, args: &InitArgs) -> Result<u8, Failure> {
+        if args.analyzer != "unicode-word" {
+            return Err(Failure::Input(format!("unknown analyzer {:?}: this version has unicode-word", args.analyzer)));
+        }
+        if !args.redact_pattern.is_empty() {
+            return Err(Failure::Input("redaction patterns are not supported by this version".into()));
+        }
+        let existed = self.open(&self.root, false).is_ok();
+        let engine = self.open(&self.root, true)?;
+        if args.redaction == OnOff::On {
+            self.output.note(REDACTION_NOTE);
+        }
+        if self.output.is_json() {
+            self.output.json(&json!({ "store": engine.folder(), "created": !existed }))?;
+        } else {
+            let word = if existed { "already there" } else { "made" };
+            self.output.text(&format!("store {word}: {}\n", engine.folder().display()))?;
+        }
+        Ok(DONE)
+    }
+
+    fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
+        self.output.note(REDACTION_NOTE);
+        let engine = self.open(&self.root, true)?;
+        let options = import_options(args.format, args.revive, args.include_deleted);
+        let summary = self.import_into(&engine, &args.paths, &options)?;
+        self.close(engine);
+        if self.output.is_json() {
+            self.output.json(&summary)?;
+        } else {
+            self.output.import(&summary)?;
+        }
+        Ok(DONE)
+    }
+
+    fn import_into(
+        &self,
+        engine: &Engine,
+        paths: &[PathBuf],
+        options: &ImportOptions,
+    ) -> Result<sessions_search::ImportSummary, Failure> {
+        let bar = self.output.shows_progress().then(progress_bar);
+        let mut progress = |at: &ImportProgress| {
+            if let Some(bar) = &bar {
+                bar.set_length(at.total_bytes);
+                bar.set_position(at.bytes);
+                bar.set_message(format!("{} files, {} events", at.files, at.events));
+            }
+        };
+        let summary = engine.import(paths, options, now(), &mut progress);
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        Ok(summary?)
+    }
+
+    fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
+        let request = search_request(args)?;
+        let answer = if args.from.is_empty() {
+            match self.open_existing()? {
+                Some(engine) => {
+                    if args.wait && !engine.wait_for_indexing(Duration::MAX) {
+                        self.output.note("note: indexing is not done yet");
+                    }
+                    engine.search(&request)?
+                }
+                None => SearchAnswer::no_store(),
+            }
+        } else {
+            self.search_files(&args.from, &request)?
+        };
+        if self.output.is_json() {
+            self.output.json(&answer)?;
+        } else {
+            self.output.search(&answer)?;
+        }
+        Ok(if answer.results.is_empty() { NOTHING } else { DONE })
+    }
+
+    /// Searches files through a store that goes away again.
+    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<SearchAnswer, Failure> {
+        let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
+        let engine = self.open(folder.path(), true)?;
+        let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
+        if summary.rejected_total > 0 {
+            self.output.note(&format!("{} lines could not be read", summary.rejected_total));
+        }
+        Ok(engine.search(request)?)
+    }
+
+    fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
+        let Some(engine) = self.open_existing()? else {
+            return Err(Failure::Input(format!("no session {:?}: there is no store yet", args.key)));
+        };
+        let mut request = HistoryRequest::new(&args.key);
+        request.message_id.clone_from(&args.message_id);
+        request.session_id.clone_from(&args.session_id);
+        request.limit = args.limit;
+        request.offset = args.offset;
+        request.include_tools = args.include_tools;
+        let page = engine.history(&request)?;
+        if self.output.is_json() {
+            self.output.json(&page)?;
+        } else {
+            self.output.history(&page)?;
+        }
+        Ok(if page.anchor_not_found() || page.messages.is_empty() { NOTHING } else { DONE })
+    }
+
+    fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {
+        let request = ListRequest { archived: args.archived, limit: args.limit, ..ListRequest::default() };
+        let list = match self.open_existing()? {
+            Some(engine) => engine.sessions(&request)?,
+            None => sessions_search::SessionList { count: 0, sessions: Vec::new() },
+        };
+        if self.output.is_json() {
+            self.output.json(&list)?;
+        } else {
+            self.output.sessions(&list)?;
+        }
+        Ok(if list.sessions.is_empty() { NOTHING } else { DONE })
+    }
+
+    fn append(&self, args: &AppendArgs) -> Result<u8, Failure> {
+        let parse_key = |text: &Option<String>| text.as_deref().map(SessionKey::parse).transpose();
+        let session_key = SessionKey::parse(&args.session_key)?;
+        let session_id = args.session_id.as_deref().map(SessionId::parse).transpose()?;
+        let facts = SessionFacts {
+            label: args.label.clone(),
+            spawned_by: parse_key(&args.spawned_by)?,
+            parent: parse_key(&args.parent)?,
+            ..SessionFacts::default()
+        };
+        let engine = self.open(&self.root, true)?;
+
+        let mut input = io::stdin().lock();
+        let mut refused = false;
+        let mut number = 0u64;
+        let mut done = false;
+        while !done {
+            let mut lines = Vec::new();
+            let mut numbers = Vec::new();
+            while lines.len() < args.batch as usize {
+                match read_line(&mut input)? {
+                    Line::End => {
+                        done = true;
+                        break;
+                    }
+                    Line::TooLong(bytes) => {
+                        number += 1;
+                        refused = true;
+                        let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
+                        self.output.json(&json!({ "error": error, "line": number }))?;
+                    }
+                    Line::Text(line) => {
+                        number += 1;
+                        if !line.iter().all(u8::is_ascii_whitespace) {
+                            lines.push(line);
+                            numbers.push(number);
+                        }
+                    }
+                }
+            }
+            if lines.is_empty() {
+                continue;
+            }
+            let mut request = AppendRequest::new(session_key.clone(), lines);
+            request.session_id.clone_from(&session_id);
+            request.facts = facts.clone();
+            for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
+                refused |= result.is_err();
+                self.output.json(&appended(number, result))?;
+            }
+        }
+        self.close(engine);
+        Ok(if refused { USAGE } else { DONE })
+    }
+
+    fn delete(&self, args: &DeleteArgs) -> Result<u8, Failure> {
+        let (key, id) = (&args.target.session_key, &args.target.session_id);
+        let named = key.as_deref().or(id.as_deref()).unwrap_or_default();
+        let Some(engine) = self.open_existing()? else {
+            return Err(Failure::Input(format!("no session {named:?}: there is no store yet")));
+        };
+        if !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal() {
+            let _ = write!(io::stderr(), "delete {named:?} for good? [y/N] ");
+            let mut answer = String::new();
+            io::stdin().read_line(&mut answer)?;
+            if !matches!(answer.trim(), "y" | "Y" | "yes") {
+                self.output.note("nothing was deleted");
+                return Ok(NOTHING);
+            }
+        }
+        let deleted = match (key, id) {
+            (Some(key), _) => engine.delete_key(&SessionKey::parse(key)?, now())?,
+            (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
+            (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
+        };
+        if self.output.is_json() {
+            self.output.json(&deleted)?;
+        } else {
+            self.output.text(&format!("deleted {} sessions, {} messages\n", deleted.sessions, deleted.messages))?;
+        }
+        Ok(DONE)
+    }
+
+    fn status(&self) -> Result<u8, Failure> {
+        let (status, code) = match self.open(&self.root, false) {
+            Ok(engine) => (engine.status()?, DONE),
+            Err(StoreError::Missing { path }) => {
+                self.output.note(&format!("no store at {}", path.display()));
+                (StatusReport::default(), NOTHING)
+            }
+            Err(StoreError::Busy { holder }) => {
+                let code = Failure::Busy(String::new()).code();
+                (StatusReport::of_held_store(&self.root, &self.agent, &holder), code)
+            }
+            Err(other) => return Err(other.into()),
+        };
+        if self.output.is_json() {
+            self.output.json(&status)?;
+        } else {
+            self.output.status(&status)?;
+        }
+        Ok(code)
+    }
+}
+
+fn import_options(format: FormatChoice, revive: bool, include_deleted: bool) -> ImportOptions {
+    let mut options = ImportOptions::default();
+    options.format = match format {
+        FormatChoice::Auto => None,
+        FormatChoice::Openclaw => Some(ImportFormat::OpenClaw),
+        FormatChoice::Pi => Some(ImportFormat::Pi),
+    };
+    options.revive = revive;
+    options.include_deleted = include_deleted;
+    options
+}
+
+fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
+    let mut request = SearchRequest::new(args.words.join(" "));
+    request.session_keys = (!args.session_key.is_empty()).then(|| args.session_key.clone());
+    request.limit = args.limit;
+    request.offset = args.offset;
+    request.role = args.role.map(|role| match role {
+        RoleChoice::User => Role::User,
+        RoleChoice::Assistant => Role::Assistant,
+    });
+    request.since = args.since.as_deref().map(parse_time).transpose()?;
+    request.until = args.until.as_deref().map(parse_time).transpose()?;
+    request.order = match args.order {
+        OrderChoice::Relevance => Order::Relevance,
+        OrderChoice::Recent => Order::Recent,
+    };
+    request.prefix = args.prefix;
+    request.fts5_strict = args.fts5_strict;
+    request.explain = args.explain;
+    Ok(request)
+}
+
+fn appended(line: u64, result: Result<sessions_search::EventPlace, LineError>) -> serde_json::Value {
+    match result {
+        Ok(place) => json!({
+            "seq": place.seq,
+            "messageId": place.message_id.as_ref().map(sessions_search::MessageId::as_str),
+            "indexed": place.indexed,
+        }),
+        Err(error) => json!({ "error": error.to_string(), "line": line }),
+    }
+}
+
+/// One line of standard input.
+enum Line {
+    Text(Vec<u8>),
+    TooLong(u64),
+    End,
+}
+
+/// Reads one line in bounded memory; what is too long is read over.
+fn read_line(input: &mut impl io::BufRead) -> io::Result<Line> {
+    let mut line = Vec::new();
+    let room = MAX_EVENT_BYTES as u64 + 2;
+    if input.by_ref().take(room).read_until(b'\n', &mut line)? == 0 {
+        return Ok(Line::End);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+    } else if line.len() as u64 == room {
+        let mut bytes = line.len() as u64;
+        loop {
+            let available = input.fill_buf()?;
+            if available.is_empty() {
+                return Ok(Line::TooLong(bytes));
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let used = end.map_or(available.len(), |at| at + 1);
+            bytes += used as u64;
+            input.consume(used);
+            if end.is_some() {
+                return Ok(Line::TooLong(bytes - 1));
+            }
+        }
+    }
+    Ok(Line::Text(line))
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

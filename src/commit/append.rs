@@ -1,0 +1,444 @@
+//! Storing events: session, ids, parent, time, and the documents they bring or take away (contract §1.7, §4.2).
+
+use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
+use crate::commit::transaction::Transaction;
+use crate::limits::{SYNC_RESOLVE_BYTES, SYNC_RESOLVE_EVENTS};
+use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
+use crate::store::{
+    Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber,
+};
+use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
+
+use super::Committer;
+
+/// The session that events go to.
+#[derive(Debug, Clone)]
+pub struct SessionTarget {
+    /// The key; a new session gets it.
+    pub key: SessionKey,
+    /// The window; `None`: the key's current one, else a new session under `new_id`.
+    pub id: Option<SessionId>,
+    /// The id of a session that has to be made.
+    pub new_id: SessionId,
+    /// What is known of the session beside its events; given facts replace stored ones.
+    pub facts: SessionFacts,
+    /// Whether the window becomes the key's current one.
+    pub current: bool,
+}
+
+/// Where an event was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPlace {
+    /// Its place in the transcript, from 0.
+    pub seq: u64,
+    /// Its id.
+    pub message_id: Option<MessageId>,
+    /// Whether it can be found now.
+    pub indexed: bool,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended {
+    /// Stored.
+    Stored(EventPlace),
+    /// Known before: nothing was done (D22).
+    Known(EventPlace),
+}
+
+/// Why one event was not stored. Others of the same call are not affected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendRefusal {
+    /// The id is taken by an event that says something else (D22).
+    #[error("id {id} is already stored with other content; the first is kept")]
+    Conflict {
+        /// The id.
+        id: MessageId,
+    },
+    /// The session id belongs to another key.
+    #[error("session {id} belongs to {key}; nothing was stored")]
+    OtherKey {
+        /// The session id.
+        id: SessionId,
+        /// The key it has.
+        key: SessionKey,
+    },
+}
+
+/// By whom events are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The API, now: parents are chosen and rebased, missing times filled in, rewinds resolved at once.
+    Live { now: Timestamp },
+    /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import.
+    Import { now: Timestamp },
+}
+
+impl Origin {
+    fn now(self) -> Timestamp {
+        match self {
+            Self::Live { now } | Self::Import { now } => now,
+        }
+    }
+}
+
+/// What became of the events of one call, in order; or why the session takes none of them.
+pub type Outcomes = Result<Vec<Result<Appended, AppendRefusal>>, AppendRefusal>;
+
+/// What a source row is to become with the same transaction.
+pub(super) type SourceUpdate = (String, crate::store::SourceRow);
+
+impl Committer {
+    /// Stores events now, in one transaction. What they say is searchable when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError`]: nothing of this call is stored, unless it is [`StoreError::OutcomeUnknown`].
+    pub fn append(
+        &self,
+        target: SessionTarget,
+        events: Vec<PreparedEvent>,
+        now: Timestamp,
+    ) -> Result<Outcomes, StoreError> {
+        let pipeline = self.pipeline().clone();
+        self.submit(move |transaction| {
+            store_events(transaction, &pipeline, &target, &events, Origin::Live { now }, None)
+        })
+    }
+
+    /// Stores one batch of an import and notes how far its source has been read, in one transaction.
+    ///
+    /// # Errors
+    /// As [`Committer::append`].
+    pub fn import_batch(
+        &self,
+        target: SessionTarget,
+        events: Vec<PreparedEvent>,
+        source: SourceUpdate,
+        now: Timestamp,
+    ) -> Result<Outcomes, StoreError> {
+        let pipeline = self.pipeline().clone();
+        self.submit(move |transaction| {
+            store_events(transaction, &pipeline, &target, &events, Origin::Import { now }, Some(&source))
+        })
+    }
+}
+
+fn store_events(
+    transaction: &mut Transaction<'_, '_>,
+    pipeline: &TextPipeline,
+    target: &SessionTarget,
+    events: &[PreparedEvent],
+    origin: Origin,
+    source: Option<&SourceUpdate>,
+) -> Result<Outcomes, StoreError> {
+    let (transcript, mut session) = match open_session(transaction, target, origin.now())? {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let mut outcomes = Vec::with_capacity(events.len());
+    for prepared in events {
+        let mut writer = EventWriter { transaction, pipeline, transcript, session: &mut session, origin };
+        outcomes.push(writer.store(prepared)?);
+    }
+    if let Some((path, row)) = source {
+        transaction.tables.put_source(path, row)?;
+    }
+    transaction.set_session(transcript, session);
+    Ok(Ok(outcomes))
+}
+
+/// Finds the session, or makes it.
+fn open_session(
+    transaction: &mut Transaction<'_, '_>,
+    target: &SessionTarget,
+    now: Timestamp,
+) -> Result<Result<(TranscriptNumber, SessionRow), AppendRefusal>, StoreError> {
+    let found = match &target.id {
+        Some(id) => transaction.tables.transcript(id)?,
+        None => transaction.tables.current_window(&target.key)?,
+    };
+    if let Some(transcript) = found {
+        let Some(row) = transaction.session(transcript)? else {
+            return Err(StoreError::damaged("a session id points at a session that is not there"));
+        };
+        let mut row = row.clone();
+        if row.session_key != target.key {
+            return Ok(Err(AppendRefusal::OtherKey { id: row.session_id, key: row.session_key }));
+        }
+        merge_facts(&mut row.facts, &target.facts);
+        return Ok(Ok((transcript, row)));
+    }
+    let row = SessionRow {
+        session_id: target.id.clone().unwrap_or_else(|| target.new_id.clone()),
+        session_key: target.key.clone(),
+        created_at: now,
+        updated_at: target.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
+        facts: target.facts.clone(),
+        title: None,
+        state: SessionState::Ready,
+        ordinal: transaction.next_ordinal(),
+        head: Some(Head::default()),
+        next_seq: 0,
+        event_bytes: 0,
+        documents: 0,
+        tokens: 0,
+        revision: 0,
+    };
+    let transcript = transaction.add_session(row.clone(), target.current)?;
+    Ok(Ok((transcript, row)))
+}
+
+fn merge_facts(stored: &mut SessionFacts, given: &SessionFacts) {
+    for (stored, given) in [
+        (&mut stored.spawned_by, &given.spawned_by),
+        (&mut stored.parent, &given.parent),
+        (&mut stored.owner, &given.owner),
+    ] {
+        if given.is_some() {
+            stored.clone_from(given);
+        }
+    }
+    if given.label.is_some() {
+        stored.label.clone_from(&given.label);
+    }
+    stored.updated_at = stored.updated_at.max(given.updated_at);
+    stored.archived |= given.archived;
+}
+
+/// Stores the events of one session, one after the other.
+struct EventWriter<'w, 'a, 't> {
+    transaction: &'w mut Transaction<'a, 't>,
+    pipeline: &'w TextPipeline,
+    transcript: TranscriptNumber,
+    session: &'w mut SessionRow,
+    origin: Origin,
+}
+
+impl EventWriter<'_, '_, '_> {
+    fn store(&mut self, prepared: &PreparedEvent) -> Result<Result<Appended, AppendRefusal>, StoreError> {
+        if let Some(known) = self.known(prepared)? {
+            return Ok(known);
+        }
+        let event = &prepared.event;
+        let parent = self.parent_of(event)?;
+        let tree = TreeRow::of(event, parent.as_ref());
+        let forward = match &self.session.head {
+            Some(head) => head.forward(&tree, |id| self.is_in_tree(id))?,
+            None => Forward::Resolve,
+        };
+
+        let (timestamp, timed) = match self.origin {
+            Origin::Live { now } if !event.timestamp.is_known() => (now, true),
+            _ => (event.timestamp, false),
+        };
+        let seq = self.session.next_seq;
+        let row = EventRow {
+            tree,
+            rebased: parent.is_some(),
+            timestamp,
+            timed,
+            is_header: event.kind == EventKind::Header,
+            text_bytes: prepared.text.as_ref().map_or(0, |text| text.text.len() as u32),
+            normalised: prepared.normalised.as_deref(),
+            raw: &prepared.raw,
+        };
+        let id = event.id.as_ref().filter(|_| event.kind != EventKind::Header);
+        self.transaction.tables.put_event(self.transcript, seq, &row, id, event.idempotency_key.as_deref())?;
+        self.transaction.counters.events += 1;
+        self.session.next_seq += 1;
+        self.session.event_bytes += prepared.raw.len() as u64;
+        self.session.updated_at = self.session.updated_at.max(timestamp);
+        if event.title.is_some() {
+            self.session.title.clone_from(&event.title);
+        }
+
+        let indexed = match forward {
+            Forward::OnPath(head) => {
+                self.session.head = Some(head);
+                self.index(prepared, seq, timestamp)?
+            }
+            Forward::OffPath(head) => {
+                self.session.head = Some(head);
+                false
+            }
+            Forward::Resolve => self.resolve(seq)?,
+        };
+        Ok(Ok(Appended::Stored(EventPlace { seq, message_id: event.id.clone(), indexed })))
+    }
+
+    /// An event that is stored already, by id or idempotency key.
+    fn known(&mut self, prepared: &PreparedEvent) -> Result<Option<Result<Appended, AppendRefusal>>, StoreError> {
+        let event = &prepared.event;
+        let tables = &self.transaction.tables;
+        if event.kind == EventKind::Header {
+            let same = |row: EventRow<'_>| same_json_value(row.raw, &prepared.raw);
+            let known = tables.with_event(self.transcript, 0, same)?.unwrap_or(false);
+            let place = EventPlace { seq: 0, message_id: None, indexed: false };
+            return Ok(known.then_some(Ok(Appended::Known(place))));
+        }
+        let by_id = match &event.id {
+            Some(id) => tables.event_seq(self.transcript, id.as_str())?,
+            None => None,
+        };
+        if let (Some(seq), Some(id)) = (by_id, &event.id) {
+            let same = tables
+                .with_event(self.transcript, seq, |row| same_json_value(row.raw, &prepared.raw))?
+                .ok_or_else(|| StoreError::damaged("an event id points at an event that is not there"))?;
+            if !same {
+                return Ok(Some(Err(AppendRefusal::Conflict { id: id.clone() })));
+            }
+            let indexed = tables.active_document(self.transcript, seq)?.is_some() && self.is_ready();
+            let place = EventPlace { seq, message_id: Some(id.clone()), indexed };
+            return Ok(Some(Ok(Appended::Known(place))));
+        }
+        if matches!(self.origin, Origin::Live { .. })
+            && let Some(key) = &event.idempotency_key
+            && let Some(seq) = tables.idempotent_seq(self.transcript, key)?
+        {
+            let message_id =
+                tables.with_event(self.transcript, seq, |row| row.event().ok().and_then(|event| event.id))?.flatten();
+            let indexed = tables.active_document(self.transcript, seq)?.is_some() && self.is_ready();
+            return Ok(Some(Ok(Appended::Known(EventPlace { seq, message_id, indexed }))));
+        }
+        Ok(None)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.session.state == SessionState::Ready
+    }
+
+    /// The parent the store gives a live event whose own is stale (D20). `None`: what the line says stands; where it
+    /// says nothing the tree makes it a child of the leaf.
+    fn parent_of(&mut self, event: &Event) -> Result<Option<Parent>, StoreError> {
+        let may_be_stale = matches!(event.parent, ParentLink::Stated(Parent::Below(_)));
+        if matches!(self.origin, Origin::Import { .. }) || !may_be_stale {
+            return Ok(None);
+        }
+        if self.session.head.is_none() {
+            self.session.head = Some(self.scan()?.resolve().head);
+        }
+        let Some(head) = &self.session.head else { return Ok(None) };
+        head.rebased_parent(&TreeRow::of(event, None), |id| self.is_in_tree(id))
+    }
+
+    /// Whether an id is that of a stored row with a part in the tree.
+    fn is_in_tree(&self, id: &MessageId) -> Result<bool, StoreError> {
+        let tables = &self.transaction.tables;
+        let Some(seq) = tables.event_seq(self.transcript, id.as_str())? else { return Ok(false) };
+        Ok(tables.with_event(self.transcript, seq, |row| row.tree.id().is_some())?.unwrap_or(false))
+    }
+
+    /// Makes a message of the active path findable; `false` when it has no text or the session waits for a rebuild.
+    fn index(&mut self, prepared: &PreparedEvent, seq: u64, timestamp: Timestamp) -> Result<bool, StoreError> {
+        let (Some(text), Some((id, message))) = (&prepared.text, prepared.event.searchable()) else {
+            return Ok(false);
+        };
+        if !self.is_ready() {
+            return Ok(false);
+        }
+        let message = IndexedMessage { seq, id, role: message.role, timestamp, text };
+        add_document(self.transaction, self.session, self.transcript, &message)?;
+        Ok(true)
+    }
+
+    fn scan(&self) -> Result<TreeScan, StoreError> {
+        let mut scan = TreeScan::new();
+        self.transaction.tables.for_each_event(self.transcript, 0, |seq, row| {
+            scan.push(seq, &row.tree);
+            Ok(())
+        })?;
+        Ok(scan)
+    }
+
+    /// The active path changed otherwise than by one row at its end. Within the bound of D17 it is resolved here and
+    /// now; above it, and during an import, the session is hidden until it is rebuilt. Tells whether the event `seq`
+    /// can be found.
+    fn resolve(&mut self, seq: u64) -> Result<bool, StoreError> {
+        let small = self.session.next_seq <= SYNC_RESOLVE_EVENTS && self.session.event_bytes <= SYNC_RESOLVE_BYTES;
+        let reason = match self.origin {
+            Origin::Import { .. } => PendingReason::Import,
+            Origin::Live { .. } => PendingReason::Rewind,
+        };
+        if !self.is_ready() || reason == PendingReason::Import || !small {
+            if self.is_ready() {
+                mark_pending(self.transaction, self.session, reason)?;
+            } else {
+                self.session.revision += 1;
+            }
+            self.session.head = None;
+            return Ok(false);
+        }
+        let resolution = self.scan()?.resolve();
+        let path: std::collections::BTreeSet<u64> = resolution.path.iter().copied().collect();
+        self.session.head = Some(resolution.head);
+        self.session.revision += 1;
+        let active = self.transaction.tables.active(self.transcript)?;
+        let mut dead = Vec::new();
+        for &(seq, number) in active.iter().filter(|(seq, _)| !path.contains(seq)) {
+            self.transaction.kill_document(self.session, self.transcript, seq, number)?;
+            dead.push(number);
+        }
+        if !dead.is_empty() {
+            let ordinal = self.session.ordinal;
+            self.transaction.put_death(&Death::Documents { ordinal, numbers: dead })?;
+        }
+        let already: std::collections::BTreeSet<u64> = active.iter().map(|&(seq, _)| seq).collect();
+        for &added in path.difference(&already) {
+            let read = |row: EventRow<'_>| (row.text_bytes > 0).then(|| (row.event(), row.timestamp));
+            let Some(Some((Ok(event), timestamp))) =
+                self.transaction.tables.with_event(self.transcript, added, read)?
+            else {
+                continue;
+            };
+            let Some(text) = self.pipeline.text_of(&event) else { continue };
+            let Some((id, message)) = event.searchable() else { continue };
+            let message = IndexedMessage { seq: added, id, role: message.role, timestamp, text: &text };
+            add_document(self.transaction, self.session, self.transcript, &message)?;
+        }
+        Ok(self.transaction.tables.active_document(self.transcript, seq)?.is_some())
+    }
+}
+
+/// A message about to become a document.
+pub(super) struct IndexedMessage<'m> {
+    pub(super) seq: u64,
+    pub(super) id: &'m MessageId,
+    pub(super) role: Role,
+    pub(super) timestamp: Timestamp,
+    pub(super) text: &'m SearchableText,
+}
+
+/// Gives a message its document under the session's ordinal.
+pub(super) fn add_document(
+    transaction: &mut Transaction<'_, '_>,
+    session: &mut SessionRow,
+    transcript: TranscriptNumber,
+    message: &IndexedMessage<'_>,
+) -> Result<(), StoreError> {
+    let row = DocumentRow {
+        transcript,
+        ordinal: session.ordinal,
+        seq: message.seq,
+        message_id: message.id.clone(),
+        role: message.role,
+        timestamp: message.timestamp,
+        length: message.text.tokens.len(),
+        text: &message.text.text,
+    };
+    transaction.add_document(session, &row, &message.text.tokens)
+}
+
+/// Hides a ready session until it is rebuilt. Its old documents are dead; their rows go with the rebuild.
+pub(super) fn mark_pending(
+    transaction: &mut Transaction<'_, '_>,
+    session: &mut SessionRow,
+    reason: PendingReason,
+) -> Result<(), StoreError> {
+    transaction.kill_documents(session)?;
+    session.state = SessionState::Pending(reason);
+    session.revision += 1;
+    session.documents = 0;
+    session.tokens = 0;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! Checkpoints: from the tail into segments, so that redb and index agree whatever happens in between.
+//!
+//! 1. *Intent*: one durable transaction notes {n, W, D}: checkpoint number, first document not in the index, first
+//!    death not applied. The tail is frozen with it; it is still searched.
+//! 2. *Commit*: tantivy deletes what died, adds the frozen documents, commits with the same numbers as payload.
+//! 3. *Publish*: a view with the new segments and without the frozen tail.
+//! 4. *Confirmation*: rides on the next intent; until then recovery accepts the intent.
+
+use std::ops::ControlFlow;
+
+use super::Committer;
+use super::prepare::TextPipeline;
+use super::recovery::{self, Opened};
+use crate::analysis::TokenText;
+use crate::index::{DocFacts, IndexError, IndexFolder, Payload};
+use crate::model::DocNumber;
+use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, SessionState, StoreError};
+
+/// The index side of a committer, worked on by one thread at a time.
+#[derive(Debug)]
+pub(super) struct IndexState {
+    /// The folder; `None` until the first checkpoint of a new store.
+    pub(super) folder: Option<IndexFolder>,
+    /// What the folder's last commit covers.
+    pub(super) covered: IndexNote,
+    /// Set by a failure until it is known what the folder holds.
+    pub(super) unsettled: bool,
+    /// While the index is rebuilt: the first document number that the rebuild need not reach.
+    pub(super) rebuild_until: Option<u64>,
+}
+
+/// Why a checkpoint did not happen. The tail stays, is still searched, and is tried again.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CheckpointError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index failed.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+/// Documents of one batch of an index rebuild.
+const REBUILD_BATCH: usize = 65_536;
+
+impl Committer {
+    /// Writes the tail into the index. `false`: there was nothing to do.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: everything stays searchable, and the next attempt starts over.
+    pub fn checkpoint(&self) -> Result<bool, CheckpointError> {
+        let mut state = self.index.lock();
+        if state.unsettled {
+            self.settle_folder(&mut state)?;
+        }
+        if state.rebuild_until.is_some() {
+            return Ok(false);
+        }
+        let view = self.pin();
+        let nothing = view.index.tail.num_docs() == 0 && view.index.frozen.num_docs() == 0;
+        if nothing && view.index.hidden.is_empty() {
+            return Ok(false);
+        }
+        drop(view);
+        let result = self.checkpoint_locked(&mut state);
+        if let Err(error) = &result {
+            tracing::warn!(%error, "checkpoint failed; the tail stays in memory");
+            state.unsettled = true;
+            self.settle_folder(&mut state)?;
+        }
+        result.map(|()| true)
+    }
+
+    fn checkpoint_locked(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        // A frozen tail of a failed attempt is written first: there is one frozen tail at a time.
+        let refreeze = self.pin().index.frozen.num_docs() == 0;
+        let intent = self.write_intent(state.covered, refreeze)?;
+        let view = self.pin();
+        let deaths = view.snapshot.deaths(state.covered.deaths)?;
+        let folder = match &mut state.folder {
+            Some(folder) => folder,
+            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+        };
+        folder.begin(false)?;
+        let analyzer = self.pipeline().analyzer();
+        for facts in view.index.frozen.runs().iter().flat_map(|run| run.docs()) {
+            // A document without a row was killed after it was frozen.
+            let tokens = view.snapshot.with_document(facts.number, |row| TokenText::new(analyzer, row.text))?;
+            if let Some(tokens) = tokens {
+                folder.add(facts, &tokens)?;
+            }
+        }
+        // After the additions: a frozen document may be dead already.
+        for (_, death) in deaths.iter().filter(|(number, _)| *number < intent.deaths) {
+            match death {
+                Death::Ordinal(ordinal) => folder.delete_ordinal(*ordinal)?,
+                Death::Documents { ordinal, numbers } => {
+                    for number in numbers {
+                        folder.delete_document(DocNumber(*number), *ordinal)?;
+                    }
+                }
+            }
+        }
+        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        let segments = folder.segments().to_vec();
+        self.publish_index(|index| {
+            index.segments = segments;
+            index.frozen = crate::index::Tail::default();
+            forget(index, &deaths, intent.deaths);
+        })?;
+        state.covered = intent;
+        if let Some(folder) = &mut state.folder {
+            folder.start_merges()?;
+        }
+        Ok(())
+    }
+
+    /// Notes the confirmed checkpoint and the one that begins, and freezes the tail in the same transaction.
+    fn write_intent(&self, covered: IndexNote, freeze: bool) -> Result<IndexNote, StoreError> {
+        self.submit(move |transaction| {
+            let notes = transaction.tables.index_notes()?;
+            let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
+            let intent = IndexNote {
+                checkpoint: last + 1,
+                // A frozen tail that is tried again ends where its first intent said.
+                documents: match notes.intent.filter(|_| !freeze) {
+                    Some(earlier) => earlier.documents,
+                    None => transaction.counters.next_document,
+                },
+                deaths: transaction.counters.next_death,
+            };
+            let confirmed = (covered.checkpoint > 0).then_some(covered);
+            transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
+            transaction.tables.clear_deaths_below(covered.deaths)?;
+            if freeze {
+                transaction.freeze_tail();
+            }
+            Ok(intent)
+        })
+    }
+
+    /// After a failure: looks at what the folder really holds.
+    fn settle_folder(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        state.folder = None;
+        let snapshot = self.store().snapshot()?;
+        match recovery::open_folder(self.store(), self.pipeline(), snapshot.index_notes()?) {
+            Opened::Usable(folder, note) => {
+                let deaths = snapshot.deaths(0)?;
+                let (segments, arrived) = (folder.segments().to_vec(), note != state.covered);
+                state.folder = Some(*folder);
+                state.covered = note;
+                self.publish_index(|index| {
+                    index.segments = segments;
+                    if arrived {
+                        index.frozen = crate::index::Tail::default();
+                        forget(index, &deaths, note.deaths);
+                    }
+                })?;
+            }
+            Opened::Nothing if state.covered.checkpoint == 0 => {}
+            Opened::Nothing | Opened::Unusable(_) => self.begin_index_rebuild(state)?,
+        }
+        state.unsettled = false;
+        Ok(())
+    }
+
+    /// Gives up the index: everything is hidden until it is rebuilt from the store.
+    fn begin_index_rebuild(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        state.folder = None;
+        IndexFolder::set_aside(&self.store().location().index()).map_err(IndexError::from)?;
+        state.covered = IndexNote::default();
+        let until = self.submit(|transaction| {
+            transaction.freeze_tail();
+            Ok(transaction.counters.next_document)
+        })?;
+        state.rebuild_until = Some(until);
+        self.publish_index(|index| {
+            index.segments = Vec::new();
+            index.frozen = crate::index::Tail::default();
+            index.rebuilding = true;
+        })?;
+        Ok(())
+    }
+
+    /// Does one durable batch of an index rebuild. `false`: none is under way.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: what is done stays done; the next call goes on.
+    pub fn rebuild_index_batch(&self) -> Result<bool, CheckpointError> {
+        let mut state = self.index.lock();
+        let state = &mut *state;
+        let Some(until) = state.rebuild_until else { return Ok(false) };
+        let view = self.pin();
+        let folder = match &mut state.folder {
+            Some(folder) => folder,
+            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+        };
+        folder.begin(true)?;
+        let from = state.covered.documents;
+        let mut next = until;
+        let mut added = 0;
+        let mut failed = None;
+        view.snapshot.for_each_document(from, |number, row| {
+            if number.0 >= until {
+                return Ok(ControlFlow::Break(()));
+            }
+            if added == REBUILD_BATCH {
+                next = number.0;
+                return Ok(ControlFlow::Break(()));
+            }
+            let live = view
+                .sessions
+                .get(&row.transcript)
+                .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
+            if live {
+                added += 1;
+                let tokens = TokenText::new(self.pipeline().analyzer(), row.text);
+                if let Err(error) = folder.add(&facts_of(number, &row), &tokens) {
+                    failed = Some(error);
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let covered = state.covered;
+        let intent = self.submit(move |transaction| {
+            let notes = transaction.tables.index_notes()?;
+            let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
+            // Deaths are left for the first checkpoint after the rebuild: what is dead was not added.
+            let intent = IndexNote { checkpoint: last + 1, documents: next, deaths: covered.deaths };
+            let confirmed = (covered.checkpoint > 0).then_some(covered);
+            transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
+            Ok(intent)
+        })?;
+        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        state.covered = intent;
+        if next >= until {
+            let segments = folder.segments().to_vec();
+            state.rebuild_until = None;
+            folder.start_merges()?;
+            self.publish_index(|index| {
+                index.segments = segments;
+                index.rebuilding = false;
+            })?;
+            let index_path = self.store().location().index();
+            if let Err(error) = IndexFolder::remove_set_aside(&index_path) {
+                tracing::warn!(%error, "an old index could not be removed");
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in merges that have ended; without any, and with `release`, lets the writer go. Tells whether merges
+    /// still run.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when merged segments can't be opened.
+    pub(super) fn tend_merges(&self, release: bool) -> Result<bool, CheckpointError> {
+        let mut state = self.index.lock();
+        let Some(folder) = &mut state.folder else { return Ok(false) };
+        if folder.collect_merges()? {
+            folder.start_merges()?;
+            let segments = folder.segments().to_vec();
+            self.publish_index(|index| index.segments = segments)?;
+        }
+        if release && !folder.is_merging() {
+            folder.release_writer();
+        }
+        Ok(folder.is_merging())
+    }
+
+    /// Whether the index is being rebuilt.
+    #[must_use]
+    pub fn is_rebuilding_index(&self) -> bool {
+        self.pin().index.rebuilding
+    }
+}
+
+/// What a commit with this note says of itself.
+pub(super) fn payload(store: [u8; 16], pipeline: &TextPipeline, note: &IndexNote) -> Payload {
+    let schema = pipeline.schema();
+    Payload {
+        store: store.iter().map(|byte| format!("{byte:02x}")).collect(),
+        schema: Payload::schema_of(&schema.analyzer, schema.analyzer_version, &schema.redaction),
+        checkpoint: note.checkpoint,
+        documents: note.documents,
+        deaths: note.deaths,
+    }
+}
+
+/// The facts the index keeps of a document row.
+pub(super) fn facts_of(number: DocNumber, row: &DocumentRow<'_>) -> DocFacts {
+    DocFacts { number, ordinal: row.ordinal, timestamp: row.timestamp, role: row.role, length: row.length }
+}
+
+/// Applied deaths need not be hidden any longer.
+fn forget(index: &mut crate::index::IndexView, deaths: &[(u64, Death)], below: u64) {
+    for (_, death) in deaths.iter().filter(|(number, _)| *number < below) {
+        match death {
+            Death::Ordinal(ordinal) => index.hidden.show_ordinal(*ordinal),
+            Death::Documents { numbers, .. } => {
+                numbers.iter().for_each(|number| index.hidden.forget_document(DocNumber(*number)));
+            }
+        }
+    }
+}

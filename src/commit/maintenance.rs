@@ -1,0 +1,330 @@
+//! The one background thread of a store: checkpoints, merges, rebuilds. Never on a caller's thread.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::Committer;
+use super::checkpoint::CheckpointError;
+use crate::index::Tail;
+use crate::store::TranscriptNumber;
+
+/// A tail of this many documents …
+const CHECKPOINT_DOCUMENTS: usize = 4_096;
+/// … or bytes is written into the index.
+const CHECKPOINT_BYTES: usize = 8 * 1024 * 1024;
+/// A tail at rest or at close is written from this many documents on; a smaller one is replayed at the next open.
+const IDLE_CHECKPOINT_DOCUMENTS: usize = 512;
+/// Without a write for this long a store is at rest.
+const IDLE: Duration = Duration::from_secs(2);
+/// How often running merges are looked at.
+const MERGE_POLL: Duration = Duration::from_millis(100);
+/// Waits after a session's rebuild failed, then before every further try the last (contract §4.8).
+const BACK_OFF: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+
+/// What the background thread is told.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    state: Mutex<SignalState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SignalState {
+    stop: bool,
+    checkpoint: bool,
+    reconcile: bool,
+    last_write: Option<Instant>,
+    tail_documents: usize,
+    /// The thread waits for a sign, not for a time.
+    asleep: bool,
+    /// Grows whenever the thread has done something; those who wait for indexing look again.
+    progress: u64,
+}
+
+impl Signals {
+    /// After a publish: how large the tail is now.
+    pub(super) fn note_tail(&self, tail: &Tail) {
+        let documents = tail.num_docs();
+        let full = documents >= CHECKPOINT_DOCUMENTS || tail.len_bytes() >= CHECKPOINT_BYTES;
+        let mut state = self.state.lock();
+        state.last_write = Some(Instant::now());
+        let wakes = (full && !state.checkpoint) || state.asleep;
+        state.tail_documents = documents;
+        state.checkpoint |= full;
+        if wakes {
+            self.changed.notify_all();
+        }
+    }
+
+    fn note_progress(&self) {
+        self.state.lock().progress += 1;
+        self.changed.notify_all();
+    }
+}
+
+/// The running background thread of one committer.
+#[derive(Debug)]
+pub struct Maintenance {
+    committer: Arc<Committer>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(committer: Arc<Committer>) -> std::io::Result<Self> {
+        let worker = Arc::clone(&committer);
+        let thread =
+            std::thread::Builder::new().name("sessions-search".into()).spawn(move || Worker::new(worker).run())?;
+        Ok(Self { committer, thread: Some(thread) })
+    }
+
+    /// Ends the thread after what it is doing now.
+    pub fn stop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            {
+                self.committer.signals.state.lock().stop = true;
+            }
+            self.committer.signals.changed.notify_all();
+            if thread.join().is_err() {
+                tracing::error!("the background thread of a store panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Committer {
+    /// Asks for the rebuild of what is pending; returns at once.
+    pub fn request_reconcile(&self) {
+        self.signals.state.lock().reconcile = true;
+        self.signals.changed.notify_all();
+    }
+
+    /// Waits until nothing is pending and the index is complete, at most `timeout`. Tells whether that is so.
+    pub fn wait_for_indexing(&self, timeout: Duration) -> bool {
+        // A century is for ever, and an instant can hold it.
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(100 * 365 * 86_400));
+        self.request_reconcile();
+        let mut state = self.signals.state.lock();
+        loop {
+            if !self.has_pending() {
+                return true;
+            }
+            if self.signals.changed.wait_until(&mut state, deadline).timed_out() {
+                return !self.has_pending();
+            }
+        }
+    }
+
+    /// Whether a search could miss something now.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        let view = self.pin();
+        view.index.rebuilding || view.num_pending > 0
+    }
+
+    /// Writes what a close should not leave to the next open.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: the tail is replayed at the next open instead.
+    pub fn checkpoint_for_close(&self) -> Result<(), CheckpointError> {
+        let view = self.pin();
+        if view.index.tail.num_docs() + view.index.frozen.num_docs() >= IDLE_CHECKPOINT_DOCUMENTS {
+            drop(view);
+            self.checkpoint()?;
+        }
+        if let Some(folder) = &mut self.index.lock().folder {
+            folder.release_writer();
+        }
+        Ok(())
+    }
+}
+
+/// What the thread should do next.
+enum Task {
+    Stop,
+    RebuildIndex,
+    Checkpoint,
+    Reconcile,
+    Merges { release: bool },
+}
+
+/// The state of the thread itself.
+struct Worker {
+    committer: Arc<Committer>,
+    merging: bool,
+    /// The last write after which everything was put in order.
+    rested_after: Option<Instant>,
+    failures: HashMap<TranscriptNumber, (usize, Instant)>,
+    index_failures: usize,
+}
+
+impl Worker {
+    fn new(committer: Arc<Committer>) -> Self {
+        Self { committer, merging: false, rested_after: None, failures: HashMap::new(), index_failures: 0 }
+    }
+
+    fn run(mut self) {
+        loop {
+            match self.next() {
+                Task::Stop => return,
+                Task::RebuildIndex => self.rebuild_index(),
+                Task::Checkpoint => self.checkpoint(),
+                Task::Reconcile => self.reconcile(),
+                Task::Merges { release } => self.tend_merges(release),
+            }
+            self.committer.signals.note_progress();
+        }
+    }
+
+    fn next(&mut self) -> Task {
+        let rebuilding = self.committer.is_rebuilding_index();
+        let signals = &self.committer.signals;
+        let mut state = signals.state.lock();
+        loop {
+            if state.stop {
+                return Task::Stop;
+            }
+            if rebuilding {
+                return Task::RebuildIndex;
+            }
+            if std::mem::take(&mut state.checkpoint) {
+                return Task::Checkpoint;
+            }
+            if std::mem::take(&mut state.reconcile) {
+                return Task::Reconcile;
+            }
+            let until_rest = state
+                .last_write
+                .filter(|_| state.last_write != self.rested_after)
+                .map(|at| IDLE.saturating_sub(at.elapsed()));
+            if until_rest.is_some_and(|wait| wait.is_zero()) {
+                if state.tail_documents >= IDLE_CHECKPOINT_DOCUMENTS {
+                    state.tail_documents = 0;
+                    return Task::Checkpoint;
+                }
+                if !self.merging {
+                    self.rested_after = state.last_write;
+                    return Task::Merges { release: true };
+                }
+            }
+            let wait = if self.merging { Some(MERGE_POLL) } else { until_rest };
+            match wait {
+                None => {
+                    state.asleep = true;
+                    signals.changed.wait(&mut state);
+                    state.asleep = false;
+                }
+                Some(wait) => {
+                    if signals.changed.wait_for(&mut state, wait).timed_out() && self.merging {
+                        return Task::Merges { release: false };
+                    }
+                }
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        match self.committer.checkpoint() {
+            Ok(_) => self.index_failures = 0,
+            Err(error) => {
+                tracing::warn!(%error, "checkpoint failed");
+                self.back_off_index();
+                self.committer.signals.state.lock().checkpoint = true;
+            }
+        }
+        self.tend_merges(false);
+    }
+
+    fn rebuild_index(&mut self) {
+        match self.committer.rebuild_index_batch() {
+            Ok(_) => self.index_failures = 0,
+            Err(error) => {
+                tracing::warn!(%error, "rebuilding the index failed");
+                self.back_off_index();
+            }
+        }
+    }
+
+    fn back_off_index(&mut self) {
+        let wait = BACK_OFF[self.index_failures.min(BACK_OFF.len() - 1)];
+        self.index_failures += 1;
+        self.sleep(wait);
+    }
+
+    /// Sleeps, unless asked to stop.
+    fn sleep(&self, wait: Duration) {
+        let signals = &self.committer.signals;
+        let deadline = Instant::now() + wait;
+        let mut state = signals.state.lock();
+        while !state.stop && !signals.changed.wait_until(&mut state, deadline).timed_out() {}
+    }
+
+    fn tend_merges(&mut self, release: bool) {
+        match self.committer.tend_merges(release) {
+            Ok(merging) => self.merging = merging,
+            Err(error) => {
+                tracing::warn!(%error, "merged segments could not be opened");
+                self.merging = false;
+            }
+        }
+    }
+
+    /// Rebuilds every pending session, one after the other. One that fails is tried again later and holds up no other.
+    fn reconcile(&mut self) {
+        let pending = match self.committer.pin().snapshot.pending() {
+            Ok(pending) => pending,
+            Err(error) => {
+                tracing::warn!(%error, "pending sessions could not be listed");
+                return;
+            }
+        };
+        self.failures.retain(|transcript, _| pending.contains(transcript));
+        let mut retry_in: Option<Duration> = None;
+        for transcript in pending {
+            if self.committer.signals.state.lock().stop {
+                return;
+            }
+            let (failures, next_try) = self.failures.get(&transcript).copied().unwrap_or((0, Instant::now()));
+            let wait = next_try.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                retry_in = Some(retry_in.map_or(wait, |least| least.min(wait)));
+                continue;
+            }
+            match self.committer.rebuild_session(transcript) {
+                Ok(()) => {
+                    self.failures.remove(&transcript);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, ?transcript, "rebuilding a session failed");
+                    let wait = BACK_OFF[failures.min(BACK_OFF.len() - 1)];
+                    self.failures.insert(transcript, (failures + 1, Instant::now() + wait));
+                    retry_in = Some(retry_in.map_or(wait, |least| least.min(wait)));
+                }
+            }
+            self.committer.signals.note_progress();
+        }
+        if let Some(wait) = retry_in {
+            self.sleep(wait);
+            self.committer.signals.state.lock().reconcile = true;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Everything about an event that can be worked out before its transaction opens.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::analysis::{Analyzer, TokenText};
+use crate::store::SchemaRow;
+use crate::transcript::{Event, EventError, Redactor};
+
+/// How a store's texts become searchable: redaction, then analysis.
+#[derive(Clone)]
+pub struct TextPipeline {
+    analyzer: Arc<dyn Analyzer>,
+    redactor: Redactor,
+}
+
+impl fmt::Debug for TextPipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextPipeline").field("schema", &self.schema()).finish()
+    }
+}
+
+impl TextPipeline {
+    /// Puts the two steps together.
+    #[must_use]
+    pub fn new(analyzer: Arc<dyn Analyzer>, redactor: Redactor) -> Self {
+        Self { analyzer, redactor }
+    }
+
+    /// The analyzer of texts and queries.
+    #[must_use]
+    pub fn analyzer(&self) -> &dyn Analyzer {
+        &*self.analyzer
+    }
+
+    /// The redaction of texts, history included.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// What a store made with this pipeline notes: when it changes, every session is pending.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRow {
+        SchemaRow {
+            analyzer: self.analyzer.name().to_owned(),
+            analyzer_version: self.analyzer.version(),
+            redaction: self.redactor.fingerprint().to_owned(),
+        }
+    }
+
+    /// The searchable text of an event and its tokens; `None` when it has none.
+    #[must_use]
+    pub fn text_of(&self, event: &Event) -> Option<SearchableText> {
+        let (_, message) = event.searchable()?;
+        let text = self.redactor.redact(&message.text).into_owned();
+        let tokens = TokenText::new(&*self.analyzer, &text);
+        Some(SearchableText { text, tokens })
+    }
+}
+
+/// A message's searchable text: redacted, analysed.
+#[derive(Debug, Clone)]
+pub struct SearchableText {
+    /// What excerpts are made from.
+    pub text: String,
+    /// What is matched.
+    pub tokens: TokenText,
+}
+
+/// An event ready to be stored.
+#[derive(Debug)]
+pub struct PreparedEvent {
+    /// The line as given.
+    pub(super) raw: Vec<u8>,
+    /// What it means in OpenClaw's shape, where the line itself has another.
+    pub(super) normalised: Option<Vec<u8>>,
+    /// What it says.
+    pub(super) event: Event,
+    /// Its searchable text.
+    pub(super) text: Option<SearchableText>,
+}
+
+impl PreparedEvent {
+    /// Parses, redacts and analyses one line.
+    ///
+    /// # Errors
+    /// [`EventError`] when the line is no event.
+    pub fn new(pipeline: &TextPipeline, raw: Vec<u8>) -> Result<Self, EventError> {
+        let event = Event::parse(&raw)?;
+        Ok(Self::of_event(pipeline, raw, None, event))
+    }
+
+    /// The same for a line that is parsed already; `event` says what `normalised`, else `raw`, says.
+    #[must_use]
+    pub fn of_event(pipeline: &TextPipeline, raw: Vec<u8>, normalised: Option<Vec<u8>>, event: Event) -> Self {
+        let text = pipeline.text_of(&event);
+        Self { raw, normalised, event, text }
+    }
+
+    /// Whether it yields searchable text, on the active path or not.
+    #[must_use]
+    pub fn is_searchable(&self) -> bool {
+        self.text.is_some()
+    }
+}

@@ -1,0 +1,156 @@
+//! Opening: what of the index is usable, and what has to come from the store.
+
+use std::ops::ControlFlow;
+
+use super::checkpoint::{IndexState, facts_of, payload};
+use super::prepare::TextPipeline;
+use super::view::{Sessions, View};
+use crate::analysis::TokenText;
+use crate::index::{GroupedText, Hidden, IndexFolder, IndexView, Run, Tail};
+use crate::model::DocNumber;
+use crate::store::{
+    Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
+};
+
+/// More documents than this after the last checkpoint are a rebuild, never a tail: an open must not take long.
+const MAX_REPLAY: usize = 4_096;
+
+/// What became of the index folder.
+pub(super) enum Opened {
+    /// It is ours, and one of the two notes of the store says the same as its last commit.
+    Usable(Box<IndexFolder>, IndexNote),
+    /// There is none.
+    Nothing,
+    /// It is not ours, or not of this moment, or can't be read; why.
+    Unusable(String),
+}
+
+/// Opens the index folder and compares it with the store's notes.
+pub(super) fn open_folder(store: &Store, pipeline: &TextPipeline, notes: IndexNotes) -> Opened {
+    let (folder, found) = match IndexFolder::open(&store.location().index()) {
+        Ok(Some(opened)) => opened,
+        Ok(None) => return Opened::Nothing,
+        Err(error) => return Opened::Unusable(error.to_string()),
+    };
+    let known = [notes.confirmed, notes.intent].into_iter().flatten();
+    for note in known {
+        if found == payload(store.uuid(), pipeline, &note) {
+            return Opened::Usable(Box::new(folder), note);
+        }
+    }
+    Opened::Unusable(format!("its last commit is {found:?}, the store knows {notes:?}"))
+}
+
+/// Builds the first view: segments where they are usable, the rest from the store.
+pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexState, View), StoreError> {
+    let snapshot = store.snapshot()?;
+    let mut sessions = Sessions::default();
+    for entry in snapshot.sessions()? {
+        let (transcript, row) = entry?;
+        sessions.insert_mut(transcript, std::sync::Arc::new(row));
+    }
+    let mut state = IndexState { folder: None, covered: IndexNote::default(), unsettled: false, rebuild_until: None };
+    match open_folder(store, pipeline, snapshot.index_notes()?) {
+        Opened::Usable(folder, note) => {
+            state.folder = Some(*folder);
+            state.covered = note;
+        }
+        Opened::Nothing => {}
+        Opened::Unusable(reason) => {
+            tracing::warn!(reason, "the index is set aside and rebuilt from the transcripts");
+            IndexFolder::set_aside(&store.location().index()).map_err(StoreError::io("setting the index aside"))?;
+        }
+    }
+
+    let mut hidden = Hidden::default();
+    for (_, death) in snapshot.deaths(state.covered.deaths)? {
+        match death {
+            Death::Ordinal(ordinal) => hidden.hide_ordinal(ordinal),
+            Death::Documents { ordinal, numbers } => {
+                numbers.iter().for_each(|number| hidden.hide_document(DocNumber(*number), ordinal));
+            }
+        }
+    }
+    // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
+    for session in sessions.values().filter(|session| session.state != SessionState::Ready) {
+        hidden.hide_ordinal(session.ordinal);
+    }
+
+    let mut index = IndexView { hidden, ..IndexView::default() };
+    match replay(&snapshot, &sessions, pipeline, state.covered.documents)? {
+        Some(tail) => index.tail = tail,
+        None => {
+            state.rebuild_until = Some(snapshot.counters()?.next_document);
+            index.rebuilding = true;
+        }
+    }
+    if let Some(folder) = &state.folder
+        && !index.rebuilding
+    {
+        index.segments = folder.segments().to_vec();
+    }
+    let num_pending = sessions.values().filter(|row| row.state != SessionState::Ready).count();
+    let statistics = snapshot.statistics()?;
+    index.num_documents = statistics.documents;
+    index.num_tokens = statistics.tokens;
+    Ok((state, View { index, snapshot, sessions, num_pending, epoch: 0, sessions_epoch: 0 }))
+}
+
+/// The documents from `from` on as a tail; `None` when there are too many.
+fn replay(
+    snapshot: &Snapshot,
+    sessions: &Sessions,
+    pipeline: &TextPipeline,
+    from: u64,
+) -> Result<Option<Tail>, StoreError> {
+    let mut documents = Vec::new();
+    let mut too_many = false;
+    snapshot.for_each_document(from, |number, row| {
+        let live = sessions
+            .get(&row.transcript)
+            .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
+        if live {
+            if documents.len() == MAX_REPLAY {
+                too_many = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            documents.push((facts_of(number, &row), row.text.to_owned()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if too_many {
+        return Ok(None);
+    }
+    let mut tail = Tail::default();
+    for (facts, text) in documents {
+        let tokens = TokenText::new(pipeline.analyzer(), &text);
+        tail.push(Run::single(facts, &GroupedText::new(&tokens)));
+    }
+    Ok(Some(tail))
+}
+
+/// Where the store was analysed or redacted otherwise than this build does it, every session becomes pending, in one
+/// transaction with the new schema: nothing made by old rules is shown again.
+pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
+    let snapshot = store.snapshot()?;
+    let schema = pipeline.schema();
+    if snapshot.schema()? == schema {
+        return Ok(());
+    }
+    store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
+        let mut counters = tables.counters()?;
+        for entry in snapshot.sessions()? {
+            let (transcript, mut session) = entry?;
+            tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
+            counters.next_death += 1;
+            session.state = SessionState::Pending(PendingReason::Rebuild);
+            session.revision += 1;
+            session.documents = 0;
+            session.tokens = 0;
+            tables.put_session(transcript, &session)?;
+        }
+        tables.set_counters(&counters)?;
+        tables.set_statistics(&Statistics::default())?;
+        tables.set_schema(&schema)
+    })
+}

@@ -1,0 +1,446 @@
+//! Bringing transcripts in from files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::commit::{Appended, PreparedEvent, SessionTarget};
+pub use crate::import::Format as ImportFormat;
+use crate::import::{self, DiscoverOptions, Item, Position, Relation, ResumePoint, Source, StoredLines};
+use crate::model::{AgentId, SessionId, Timestamp};
+use crate::store::{Snapshot, SourceRow, StoreError};
+use crate::transcript::{Event, EventKind, sanitize};
+
+use super::Engine;
+
+/// What to read and how. [`ImportOptions::default`] tells the format by the content.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// The format of every file; `None`: told by the content.
+    pub format: Option<ImportFormat>,
+    /// Import sessions again that were deleted on purpose (D27).
+    pub revive: bool,
+    /// Import archives of deleted sessions too.
+    pub include_deleted: bool,
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct ImportProgress {
+    /// Files done.
+    pub files: u64,
+    /// Files in all.
+    pub total_files: u64,
+    /// Events stored.
+    pub events: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// What is to be said of one line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineReport {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// What is to be said.
+    pub reason: String,
+}
+
+/// A file that was not read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkippedFile {
+    /// The file.
+    pub path: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What an import did: events + skipped + rejected = lines read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ImportSummary {
+    /// Sessions that got events.
+    pub sessions: u64,
+    /// Lines stored, headers and metadata included.
+    pub events: u64,
+    /// Events that yield searchable text, on the active path or not.
+    pub messages: u64,
+    /// Blank lines and lines seen before.
+    pub skipped: u64,
+    /// The same by reason.
+    pub skipped_by_reason: BTreeMap<String, u64>,
+    /// Lines that could not be stored: the first 1,000.
+    pub rejected: Vec<LineReport>,
+    /// All of them.
+    pub rejected_total: u64,
+    /// Lines that were stored and of which something is to be said: the first 1,000.
+    pub warnings: Vec<LineReport>,
+    /// All of them.
+    pub warnings_total: u64,
+    /// Files read.
+    pub files: u64,
+    /// Files not read.
+    pub files_skipped: Vec<SkippedFile>,
+}
+
+/// Why an import ended early. What its summary would have counted stays stored; importing again goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A path that is not there. Nothing was imported.
+    #[error("{path} is not there; nothing was imported")]
+    MissingPath {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The files can't be told apart, or can't be read.
+    #[error(transparent)]
+    Files(#[from] import::ImportError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Rows of one transaction at most …
+const BATCH_ROWS: usize = 512;
+/// … and bytes of lines.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Reports of one kind that a summary lists.
+const MAX_REPORTS: usize = 1_000;
+
+impl ImportSummary {
+    fn reject(&mut self, path: &Path, line: u64, reason: String) {
+        self.rejected_total += 1;
+        push_report(&mut self.rejected, path, line, reason);
+    }
+
+    fn warn(&mut self, path: &Path, line: u64, reason: String) {
+        self.warnings_total += 1;
+        push_report(&mut self.warnings, path, line, reason);
+    }
+
+    fn skip(&mut self, reason: &str) {
+        self.skipped += 1;
+        *self.skipped_by_reason.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    fn skip_file(&mut self, path: &Path, reason: impl ToString) {
+        self.files_skipped.push(SkippedFile { path: path.display().to_string(), reason: reason.to_string() });
+    }
+}
+
+fn push_report(reports: &mut Vec<LineReport>, path: &Path, line: u64, reason: String) {
+    if reports.len() < MAX_REPORTS {
+        reports.push(LineReport { path: path.display().to_string(), line, reason });
+    }
+}
+
+impl Engine {
+    /// Reads transcripts from files and folders into the stores of their agents. Safe to repeat: nothing is imported
+    /// twice, grown files go on where they ended. What it brings is searchable when this returns.
+    ///
+    /// `now` is when; `progress` is called after every batch.
+    ///
+    /// # Errors
+    /// [`ImportError`]: what was stored before stays, and importing again goes on from there. A line or file that
+    /// can't be taken is no error; the summary accounts for it.
+    pub fn import(
+        &self,
+        paths: &[PathBuf],
+        options: &ImportOptions,
+        now: Timestamp,
+        progress: &mut dyn FnMut(&ImportProgress),
+    ) -> Result<ImportSummary, ImportError> {
+        let discover = DiscoverOptions {
+            agent: self.agent.clone(),
+            format: options.format,
+            include_deleted: options.include_deleted,
+        };
+        let found = import::discover(paths, &discover)?;
+        if let Some(path) = found.missing.into_iter().next() {
+            return Err(ImportError::MissingPath { path });
+        }
+        let mut summary = ImportSummary::default();
+        for (path, reason) in &found.skipped {
+            summary.skip_file(path, reason);
+        }
+        for (path, note) in found.notes {
+            summary.warn(&path, 0, note);
+        }
+        let at = ImportProgress {
+            total_files: found.sources.len() as u64,
+            total_bytes: found.sources.iter().map(|source| source.len_bytes).sum(),
+            ..ImportProgress::default()
+        };
+        let mut run = Run { now, revive: options.revive, summary, sessions: BTreeSet::new(), at, progress };
+        let mut by_agent: BTreeMap<AgentId, Vec<Source>> = BTreeMap::new();
+        for source in found.sources {
+            by_agent.entry(source.agent.clone()).or_default().push(source);
+        }
+        for (agent, sources) in by_agent {
+            if agent == self.agent {
+                run.sources(self, sources)?;
+            } else {
+                let sibling = self.open_sibling(agent)?;
+                run.sources(&sibling, sources)?;
+                if let Err(error) = sibling.close() {
+                    tracing::warn!(%error, "the next open of the store will replay more");
+                }
+            }
+        }
+        run.summary.sessions = run.sessions.len() as u64;
+        Ok(run.summary)
+    }
+}
+
+/// One import under way.
+struct Run<'p> {
+    now: Timestamp,
+    revive: bool,
+    summary: ImportSummary,
+    sessions: BTreeSet<(AgentId, SessionId)>,
+    at: ImportProgress,
+    progress: &'p mut dyn FnMut(&ImportProgress),
+}
+
+impl Run<'_> {
+    fn sources(&mut self, engine: &Engine, sources: Vec<Source>) -> Result<(), ImportError> {
+        for source in sources {
+            let (done, len) = (self.at.bytes, source.len_bytes);
+            self.source(engine, source)?;
+            self.at.files += 1;
+            self.at.bytes = done + len;
+            (self.progress)(&self.at);
+        }
+        Ok(())
+    }
+
+    /// Takes in one file, or says why not.
+    fn source(&mut self, engine: &Engine, source: Source) -> Result<(), ImportError> {
+        let snapshot = engine.committer.store().snapshot()?;
+        if snapshot.tombstone(&source.session_id)?.is_some() {
+            if !self.revive {
+                self.summary.skip_file(&source.path, "the session was deleted on purpose; `--revive` imports it again");
+                return Ok(());
+            }
+            engine.committer.revive(source.session_id.clone())?;
+        }
+        let name = source.canonical_path.to_string_lossy().into_owned();
+        match snapshot.source(&name)? {
+            Some(row) => {
+                let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
+                // The session as the file was imported: it may have become one of its own (D26).
+                let source = if row.session_id == source.session_id { source } else { source.apart() };
+                match import::open(&source, Some(&point)) {
+                    Ok(reader) => self.read(engine, &source, reader, row.owns),
+                    Err(import::ImportError::Rewritten { .. }) if row.owns => {
+                        engine.committer.drop_for_replacement(row.session_id)?;
+                        let reader = import::open(&source, None)?;
+                        self.read(engine, &source, reader, true)
+                    }
+                    Err(import::ImportError::Rewritten { .. }) => self.copy(engine, &snapshot, source),
+                    Err(error) => self.unreadable(&source, error),
+                }
+            }
+            None if source.copy_of.is_some() || snapshot.transcript(&source.session_id)?.is_some() => {
+                self.copy(engine, &snapshot, source)
+            }
+            None => match import::open(&source, None) {
+                Ok(reader) => self.read(engine, &source, reader, true),
+                Err(error) => self.unreadable(&source, error),
+            },
+        }
+    }
+
+    fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
+        self.summary.skip_file(&source.path, error);
+        Ok(())
+    }
+
+    /// A file with the id of a session that is stored from elsewhere (D26).
+    fn copy(&mut self, engine: &Engine, snapshot: &Snapshot, source: Source) -> Result<(), ImportError> {
+        let mut stored = StoredLines::default();
+        if let Some(transcript) = snapshot.transcript(&source.session_id)? {
+            snapshot.for_each_event(transcript, 0, |_, row| {
+                stored.push(row.raw, row.is_header);
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        let reader = match import::open(&source, None) {
+            Ok(reader) => reader,
+            Err(error) => return self.unreadable(&source, error),
+        };
+        match stored.relation_of(reader)? {
+            Relation::Extends { from } => {
+                let point = ResumePoint::at(&source.path, from)
+                    .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+                let reader = import::open(&source, Some(&point))?;
+                self.read(engine, &source, reader, false)
+            }
+            Relation::OtherCopy => {
+                let of = source.copy_of.as_ref().map_or_else(
+                    || format!("other copy of session {}", source.session_id),
+                    |path| format!("other copy of {}", path.display()),
+                );
+                self.summary.skip_file(&source.path, of);
+                Ok(())
+            }
+            Relation::Unrelated => {
+                let (path, id) = (source.path.clone(), source.session_id.clone());
+                let source = source.apart();
+                self.summary.warn(
+                    &path,
+                    0,
+                    format!("shares no line with session {id}: imported as {}", source.session_id),
+                );
+                let reader = import::open(&source, None)?;
+                self.read(engine, &source, reader, true)
+            }
+        }
+    }
+
+    /// Stores what a reader gives, batch by batch.
+    fn read(
+        &mut self,
+        engine: &Engine,
+        source: &Source,
+        reader: import::Reader,
+        owns: bool,
+    ) -> Result<(), ImportError> {
+        let target = SessionTarget {
+            key: source.session_key.clone(),
+            id: Some(source.session_id.clone()),
+            new_id: source.session_id.clone(),
+            facts: source.facts.clone(),
+            current: source.is_current(),
+        };
+        let before = self.at.bytes;
+        let mut batch = Batch::default();
+        self.summary.files += 1;
+        for item in reader {
+            let item = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    self.summary.skip_file(&source.path, &error);
+                    break;
+                }
+            };
+            match item {
+                Item::Event(event) => {
+                    for warning in &event.warnings {
+                        self.summary.warn(&source.path, event.line, warning.to_string());
+                    }
+                    batch.bytes += event.raw.len();
+                    batch.end = Some(event.end);
+                    let given_id =
+                        || if source.numbers_rows() { with_given_id(&event.raw, &event.event) } else { None };
+                    let normalized = event.normalized.or_else(given_id);
+                    batch.lines.push(event.line);
+                    batch.events.push(PreparedEvent::of_event(
+                        engine.committer.pipeline(),
+                        event.raw,
+                        normalized,
+                        event.event,
+                    ));
+                }
+                Item::Skipped { end, .. } => {
+                    self.summary.skip("blank line");
+                    batch.end = Some(end);
+                }
+                Item::Rejected { line, reason, end } => {
+                    self.summary.reject(&source.path, line, reason.to_string());
+                    batch.end = Some(end);
+                }
+                Item::Torn { .. } => break,
+            }
+            if batch.events.len() >= BATCH_ROWS || batch.bytes >= BATCH_BYTES {
+                self.store(engine, source, &target, std::mem::take(&mut batch), owns, before)?;
+            }
+        }
+        if batch.end.is_some() {
+            self.store(engine, source, &target, batch, owns, before)?;
+        }
+        if let Some(transcript) = engine.committer.store().snapshot()?.transcript(&source.session_id)? {
+            engine.committer.rebuild_session(transcript)?;
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        engine: &Engine,
+        source: &Source,
+        target: &SessionTarget,
+        batch: Batch,
+        owns: bool,
+        before: u64,
+    ) -> Result<(), ImportError> {
+        let Some(end) = batch.end else { return Ok(()) };
+        let point = ResumePoint::at(&source.path, end)
+            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let row = SourceRow {
+            session_id: source.session_id.clone(),
+            owns,
+            offset: end.offset,
+            line: end.line,
+            mark: point.mark(),
+        };
+        let name = source.canonical_path.to_string_lossy().into_owned();
+        let searchable: Vec<bool> = batch.events.iter().map(PreparedEvent::is_searchable).collect();
+        let stored = engine.committer.import_batch(target.clone(), batch.events, (name, row), self.now)?;
+        match stored {
+            Ok(outcomes) => {
+                for ((line, searchable), result) in batch.lines.into_iter().zip(searchable).zip(outcomes) {
+                    match result {
+                        Ok(Appended::Stored(_)) => {
+                            self.summary.events += 1;
+                            self.summary.messages += u64::from(searchable);
+                            self.at.events += 1;
+                            self.sessions.insert((source.agent.clone(), source.session_id.clone()));
+                        }
+                        Ok(Appended::Known(_)) => self.summary.skip("seen before"),
+                        Err(refusal) => self.summary.reject(&source.path, line, refusal.to_string()),
+                    }
+                }
+            }
+            Err(refusal) => {
+                for line in batch.lines {
+                    self.summary.reject(&source.path, line, refusal.to_string());
+                }
+            }
+        }
+        self.at.bytes = before + end.offset;
+        (self.progress)(&self.at);
+        Ok(())
+    }
+}
+
+/// Lines that will be stored with one transaction.
+#[derive(Default)]
+struct Batch {
+    events: Vec<PreparedEvent>,
+    lines: Vec<u64>,
+    bytes: usize,
+    end: Option<Position>,
+}
+
+/// The line with its id written in, where the importer gave one that the line has not.
+fn with_given_id(raw: &[u8], event: &Event) -> Option<Vec<u8>> {
+    let id = event.id.as_ref()?;
+    if event.kind == EventKind::Header || Event::parse(raw).is_ok_and(|parsed| parsed.id.is_some()) {
+        return None;
+    }
+    let (line, _) = sanitize(raw);
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).ok()?;
+    object.insert("id".to_owned(), id.as_str().into());
+    serde_json::to_vec(&object).ok()
+}

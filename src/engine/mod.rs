@@ -1,0 +1,317 @@
+//! The façade: one agent's store, and each way through it on one screen.
+
+mod history;
+mod import;
+mod list;
+mod search;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
+pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
+pub use list::{ListError, ListRequest, SessionList, SessionSummary};
+pub use search::{
+    Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
+};
+pub use status::{PendingSession, StatusReport};
+
+use crate::analysis::{Analyzer, UnicodeWord};
+use crate::commit::{
+    AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
+    PreparedEvent, SessionTarget, TextPipeline,
+};
+use crate::model::{AgentId, SessionFacts, SessionId, SessionKey, Timestamp};
+use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation};
+use crate::transcript::{EventError, Redactor};
+
+/// How an engine is opened. [`OpenOptions::default`] opens what is there and makes nothing.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Whose sessions.
+    pub agent: AgentId,
+    /// Make the store when it is missing.
+    pub create: bool,
+    /// How long to wait for another process that holds the store: 5 s by default.
+    pub busy_timeout: Duration,
+    /// redb's page cache, in bytes: 32 MiB by default.
+    pub cache_bytes: usize,
+    /// Called with a share from 0 to 1 while the store is repaired after a crash.
+    pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
+    /// A line about this process for the `owner` file, shown to others that find the store busy.
+    pub owner: Option<String>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            agent: AgentId::default(),
+            create: false,
+            busy_timeout: Duration::from_secs(5),
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            repairing: None,
+            owner: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenOptions").field("agent", &self.agent).field("create", &self.create).finish_non_exhaustive()
+    }
+}
+
+/// One agent's transcripts, open for reading and writing.
+///
+/// Every method blocks and may be called from any thread. Readers never wait for writers.
+///
+/// ```
+/// use sessions_search::{AppendRequest, Engine, OpenOptions, SearchRequest, SessionKey, Timestamp};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let root = folder.path();
+/// let mut options = OpenOptions::default();
+/// options.create = true;
+/// let engine = Engine::open(root, options)?;
+///
+/// let now = Timestamp::parse_iso("2026-07-01T08:00:00Z")?;
+/// let line = r#"{"type":"message","id":"k1","message":{"role":"user","content":"where is the otter map?"}}"#;
+/// let key = SessionKey::parse("agent:main:main")?;
+/// engine.append(AppendRequest::new(key, vec![line.into()]), now)?;
+///
+/// let answer = engine.search(&SearchRequest::new("Otter MAP"))?;
+/// assert_eq!(answer.results[0].message_id.as_str(), "k1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    // Stopped before the committer goes: the thread holds it too.
+    maintenance: Maintenance,
+    committer: Arc<Committer>,
+    agent: AgentId,
+    root: PathBuf,
+    options: OpenOptions,
+}
+
+/// Events for one session. [`AppendRequest::new`] gives the defaults.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AppendRequest {
+    /// The session key; made when it is new.
+    pub session_key: SessionKey,
+    /// The window; without it the key's current one, else a new UUID.
+    pub session_id: Option<SessionId>,
+    /// Naming and lineage; what is given replaces what is stored.
+    pub facts: SessionFacts,
+    /// The lines, one event each, in the shape of OpenClaw's JSONL.
+    pub lines: Vec<Vec<u8>>,
+}
+
+impl AppendRequest {
+    /// Events for the current window of a key.
+    #[must_use]
+    pub fn new(session_key: SessionKey, lines: Vec<Vec<u8>>) -> Self {
+        Self { session_key, session_id: None, facts: SessionFacts::default(), lines }
+    }
+}
+
+/// Why one line of an append was not stored; the others are not affected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// The line is no event.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// The store refused it.
+    #[error(transparent)]
+    Refused(#[from] AppendRefusal),
+}
+
+/// Why an append stored nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The session refuses the append.
+    #[error(transparent)]
+    Refused(#[from] AppendRefusal),
+    /// Incognito sessions are never stored (D19).
+    #[error("{key} is an incognito session: its messages are never stored")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why nothing was deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeleteError {
+    /// No such session.
+    #[error("no session {given:?} in this store; nothing was deleted")]
+    UnknownSession {
+        /// The key or id as given.
+        given: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Opens, and where asked makes, the store of one agent under `root`.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] where there is none and none is to be made, [`StoreError::Busy`] while another process
+    /// holds it, and what reading it can meet.
+    pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+        let location = StoreLocation::new(root, &options.agent);
+        let pipeline = TextPipeline::new(Arc::new(UnicodeWord) as Arc<dyn Analyzer>, Redactor::identity());
+        let open = OpenCommitter {
+            create: options.create,
+            busy_timeout: options.busy_timeout,
+            cache_bytes: options.cache_bytes,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+        };
+        let repairing = options.repairing.clone();
+        let committer = Committer::open(location, &open, pipeline, move |share| {
+            if let Some(repairing) = &repairing {
+                repairing(share);
+            }
+        })?;
+        if let Some(owner) = &options.owner {
+            committer.store().note_owner(owner);
+        }
+        let committer = Arc::new(committer);
+        let maintenance = Maintenance::start(Arc::clone(&committer))
+            .map_err(StoreError::io("starting the store's background thread"))?;
+        if committer.has_pending() {
+            committer.request_reconcile();
+        }
+        Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
+    }
+
+    /// The store of another agent under the same root.
+    fn open_sibling(&self, agent: AgentId) -> Result<Self, StoreError> {
+        Self::open(&self.root, OpenOptions { agent, create: true, ..self.options.clone() })
+    }
+
+    /// Whose sessions these are.
+    #[must_use]
+    pub fn agent(&self) -> &AgentId {
+        &self.agent
+    }
+
+    /// The folder that holds transcripts and index.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        self.committer.store().location().folder().to_owned()
+    }
+
+    /// Stores events in one transaction: on disk, and searchable, when this returns. `now` is the time given to
+    /// events that state none (D9). One result a line, in order.
+    ///
+    /// # Errors
+    /// [`AppendError`]: nothing of the call was stored, unless the store's outcome is unknown.
+    pub fn append(
+        &self,
+        request: AppendRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Result<EventPlace, LineError>>, AppendError> {
+        if request.session_key.is_incognito() {
+            return Err(AppendError::Incognito { key: request.session_key });
+        }
+        let mut results: Vec<Option<Result<EventPlace, LineError>>> = Vec::with_capacity(request.lines.len());
+        let mut prepared = Vec::with_capacity(request.lines.len());
+        for line in request.lines {
+            match PreparedEvent::new(self.committer.pipeline(), line) {
+                Ok(event) => {
+                    prepared.push(event);
+                    results.push(None);
+                }
+                Err(error) => results.push(Some(Err(error.into()))),
+            }
+        }
+        let mut stored = Vec::new().into_iter();
+        if !prepared.is_empty() {
+            let target = SessionTarget {
+                key: request.session_key,
+                current: request.session_id.is_some(),
+                id: request.session_id,
+                new_id: new_session_id(),
+                facts: request.facts,
+            };
+            stored = self.committer.append(target, prepared, now)??.into_iter();
+        }
+        Ok(results
+            .into_iter()
+            .filter_map(|known| {
+                known.or_else(|| {
+                    stored.next().map(|outcome| match outcome {
+                        Ok(Appended::Stored(place) | Appended::Known(place)) => Ok(place),
+                        Err(refusal) => Err(refusal.into()),
+                    })
+                })
+            })
+            .collect())
+    }
+
+    /// Waits until no session is hidden for being rebuilt, at most `timeout`. Tells whether that is so.
+    #[must_use = "`false` means that answers may still be incomplete"]
+    pub fn wait_for_indexing(&self, timeout: Duration) -> bool {
+        self.committer.wait_for_indexing(timeout)
+    }
+
+    /// Writes what is only in memory of the index into it, now. Happens by itself in the background.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: everything stays searchable, and a later attempt starts over.
+    pub fn checkpoint(&self) -> Result<(), CheckpointError> {
+        self.committer.checkpoint().map(|_| ())
+    }
+
+    /// Ends background work and leaves the index so that the next open is quick. Dropping an engine is safe too; then
+    /// the next open replays more.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: nothing is lost; the next open replays more.
+    pub fn close(mut self) -> Result<(), CheckpointError> {
+        self.maintenance.stop();
+        self.committer.checkpoint_for_close()
+    }
+
+    /// Deletes one session. Gone for every search when this returns; importing it again is refused (D27).
+    ///
+    /// # Errors
+    /// [`DeleteError`]: nothing was deleted, unless the store's outcome is unknown.
+    pub fn delete_session(&self, id: &SessionId, now: Timestamp) -> Result<Deleted, DeleteError> {
+        let deleted = self.committer.delete_session(id.clone(), now)?;
+        something(deleted, id.as_str())
+    }
+
+    /// Deletes every window of a key.
+    ///
+    /// # Errors
+    /// As [`Engine::delete_session`].
+    pub fn delete_key(&self, key: &SessionKey, now: Timestamp) -> Result<Deleted, DeleteError> {
+        let deleted = self.committer.delete_key(key.clone(), now)?;
+        something(deleted, key.as_str())
+    }
+}
+
+fn something(deleted: Deleted, given: &str) -> Result<Deleted, DeleteError> {
+    if deleted.sessions == 0 { Err(DeleteError::UnknownSession { given: given.to_owned() }) } else { Ok(deleted) }
+}
+
+fn new_session_id() -> SessionId {
+    let text = uuid::Uuid::new_v4().to_string();
+    // A UUID is never blank and never long.
+    SessionId::parse(&text).unwrap_or_else(|_| unreachable!("a UUID is a session id"))
+}

@@ -1,0 +1,100 @@
+//! What a store holds, what it uses, and what waits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::model::AgentId;
+use crate::store::{SessionState, StoreError, StoreLocation};
+
+use super::Engine;
+
+/// A session that waits for a rebuild.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingSession {
+    /// Its id.
+    pub session_id: String,
+    /// `import`, `rewind`, `rebuild` or `unreadable`.
+    pub reason: &'static str,
+}
+
+/// The state of one agent's store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+#[non_exhaustive]
+pub struct StatusReport {
+    /// Sessions.
+    pub sessions: u64,
+    /// Events.
+    pub events: u64,
+    /// Messages that can be found.
+    pub documents: u64,
+    /// Bytes on disk, by part.
+    pub bytes: BTreeMap<&'static str, u64>,
+    /// First document number that is not in the index.
+    pub watermark: u64,
+    /// Documents after the last checkpoint, in memory.
+    pub tail: u64,
+    /// Sessions that wait.
+    pub pending: Vec<PendingSession>,
+    /// How texts become words.
+    pub analyzer: String,
+    /// Versions of analyzer and redaction, as the index was made with.
+    pub schema: String,
+    /// Who holds the store, when that is another process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
+
+impl StatusReport {
+    /// What can be told from outside while another process holds the store: holder and file sizes.
+    #[must_use]
+    pub fn of_held_store(root: &Path, agent: &AgentId, holder: &str) -> Self {
+        let location = StoreLocation::new(root, agent);
+        Self { bytes: sizes(&location), holder: Some(holder.to_owned()), ..Self::default() }
+    }
+}
+
+impl Engine {
+    /// Counts and sizes.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store can't be read.
+    pub fn status(&self) -> Result<StatusReport, StoreError> {
+        let view = self.committer.pin();
+        let counters = view.snapshot.counters()?;
+        let notes = view.snapshot.index_notes()?;
+        let schema = view.snapshot.schema()?;
+        let pending = view
+            .sessions
+            .values()
+            .filter_map(|row| match row.state {
+                SessionState::Ready => None,
+                SessionState::Pending(reason) => {
+                    Some(PendingSession { session_id: row.session_id.as_str().to_owned(), reason: reason.as_str() })
+                }
+            })
+            .collect();
+        Ok(StatusReport {
+            sessions: view.sessions.size() as u64,
+            events: counters.events,
+            documents: view.index.num_documents,
+            bytes: sizes(self.committer.store().location()),
+            watermark: notes.confirmed.map_or(0, |note| note.documents),
+            tail: view.index.tail.num_docs() as u64,
+            pending,
+            schema: format!("{}/{} redaction {}", schema.analyzer, schema.analyzer_version, schema.redaction),
+            analyzer: schema.analyzer,
+            holder: None,
+        })
+    }
+}
+
+fn sizes(location: &StoreLocation) -> BTreeMap<&'static str, u64> {
+    let transcripts = fs::metadata(location.database()).map_or(0, |meta| meta.len());
+    let index = fs::read_dir(location.index())
+        .map_or(0, |entries| entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum());
+    BTreeMap::from([("transcripts", transcripts), ("index", index)])
+}

@@ -1,0 +1,470 @@
+//! Reads transcripts that other programs wrote.
+//!
+//! Two steps, neither of which knows a store: [`discover`] says which files hold which sessions, and [`open`] reads one
+//! of them from any place on, one line at a time. Whoever stores the result asks in between how a file relates to what
+//! is stored already ([`StoredLines`]).
+//!
+//! # How to add a format
+//!
+//! `openclaw` is the one to copy. A format is one file here with
+//!
+//! 1. a type that implements [`Importer`]: `claim` takes the files that are its own out of the list, by name,
+//!    surroundings and first lines, and turns them into [`Source`]s; `open` gives an iterator of [`Item`]s in which every
+//!    line of the file occurs exactly once;
+//! 2. a variant of [`Format`], its arm in `importer_of`, and a place in `DETECTION_ORDER`, before every format that would
+//!    also take its files;
+//! 3. where its lines are not of the shape of contract §1.6, the normalised event in
+//!    [`ImportedEvent::normalized`], which extraction reads; `raw` stays as it was found;
+//! 4. tests with invented lines in `tests/it/import_<format>.rs`, and its rows in the test of accounting over real
+//!    files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::limits::MAX_AGENT_ID_BYTES;
+use crate::model::{AgentId, SessionFacts, SessionId, SessionKey};
+use crate::transcript::{Event, EventError, TimestampNote};
+
+mod copies;
+mod lines;
+mod openclaw;
+mod session_index;
+mod walk;
+
+pub use copies::{Relation, ResumePoint, StoredLines};
+pub use lines::Position;
+use walk::FoundFile;
+
+/// One format of each importer, in the order in which they are asked whether a file is theirs.
+const DETECTION_ORDER: &[Format] = &[Format::OpenClaw];
+
+fn importer_of(format: Format) -> &'static dyn Importer {
+    match format {
+        Format::OpenClaw | Format::Pi => &openclaw::OpenClaw,
+    }
+}
+
+/// What every importer does.
+trait Importer: Sync {
+    /// Takes its files out of `files` and adds a source, or a reason to skip it, for each.
+    fn claim(
+        &self,
+        files: &mut Vec<FoundFile>,
+        options: &DiscoverOptions,
+        agents: &mut Agents,
+        discovery: &mut Discovery,
+    ) -> Result<(), ImportError>;
+
+    /// Reads a source from a place on.
+    fn open(&self, source: &Source, from: Position) -> io::Result<Items>;
+}
+
+type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
+
+/// Who wrote a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// OpenClaw before its SQLite store.
+    OpenClaw,
+    /// pi-coding-agent: the same lines as OpenClaw's.
+    Pi,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: &[Self] = &[Self::OpenClaw, Self::Pi];
+
+    /// The name that people write, and that stands in session keys.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenClaw => "openclaw",
+            Self::Pi => "pi",
+        }
+    }
+
+    /// The format of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.name() == name)
+    }
+}
+
+/// What a person chose.
+#[derive(Debug, Clone, Default)]
+pub struct DiscoverOptions {
+    /// Whose transcripts these are where neither path nor key says it.
+    pub agent: AgentId,
+    /// Only this format, and every file that could be one is taken for it.
+    pub format: Option<Format>,
+    /// Take archives of deleted sessions too.
+    pub include_deleted: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// What to import, in this order: a session's own file comes before its copies.
+    pub sources: Vec<Source>,
+    /// Files that are not imported, with the reason, by path.
+    pub skipped: Vec<(PathBuf, SkipReason)>,
+    /// Notes on files that are imported, by path.
+    pub notes: Vec<(PathBuf, String)>,
+    /// Paths that were given and do not exist.
+    pub missing: Vec<PathBuf>,
+    /// Other files in the folders: neither transcripts nor anything that goes with them.
+    pub num_unrelated: u64,
+}
+
+impl Discovery {
+    fn skip(&mut self, path: &Path, reason: SkipReason) {
+        self.skipped.push((path.to_path_buf(), reason));
+    }
+}
+
+/// One file that holds one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Where it lies, as reached from the path given.
+    pub path: PathBuf,
+    /// The same without links and detours: the name to remember the file by.
+    pub canonical_path: PathBuf,
+    /// Who wrote it.
+    pub format: Format,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// The session it holds.
+    pub session_id: SessionId,
+    /// The key of that session.
+    pub session_key: SessionKey,
+    /// What is known of the session beside its transcript.
+    pub facts: SessionFacts,
+    /// Set when another source, an earlier one of this list, owns the session id: its path (D26).
+    pub copy_of: Option<PathBuf>,
+    /// Its size when it was found.
+    pub len_bytes: u64,
+    /// An index of sessions names the file as this session's.
+    is_named: bool,
+    /// Rows without an id get one by their line: the format's first version has none.
+    numbers_rows: bool,
+}
+
+impl Source {
+    /// Whether an index of sessions names the file: the session is then its key's current window.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.is_named
+    }
+
+    /// Whether rows without an id get one by their line.
+    #[must_use]
+    pub fn numbers_rows(&self) -> bool {
+        self.numbers_rows
+    }
+
+    /// The same file as a session of its own, for a copy that turns out to have nothing in common with the session it
+    /// is named after (D26).
+    #[must_use]
+    pub fn apart(mut self) -> Self {
+        let own_key = |id: &SessionId| SessionKey::of_transcript(&self.agent, self.format.name(), id).ok();
+        let keyed_by_id = own_key(&self.session_id).as_ref() == Some(&self.session_key);
+        if let Ok(id) =
+            SessionId::parse(&format!("{}~{:08x}", self.session_id, copies::path_hash(&self.canonical_path)))
+        {
+            if let Some(key) = own_key(&id).filter(|_| keyed_by_id) {
+                self.session_key = key;
+            }
+            self.session_id = id;
+        }
+        self.copy_of = None;
+        self
+    }
+}
+
+/// Why a file is not imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// A link inside an imported folder.
+    SymbolicLink,
+    /// A pipe, socket or device.
+    NotAFile,
+    /// The system refused, and said why.
+    Unreadable(String),
+    /// A backup of a transcript or of an index.
+    Backup,
+    /// A copy made before a compaction; the main file holds the same.
+    CheckpointCopy,
+    /// Runtime events in another shape.
+    Trajectory,
+    /// A lock.
+    Lock,
+    /// The archive of a deleted session, when those are not asked for.
+    Deleted,
+    /// Compressed.
+    Compressed,
+    /// A database.
+    Database,
+    /// No format knows it.
+    UnknownFormat,
+    /// Not one line so far.
+    Empty,
+    /// An index of sessions names it, and there is no such file.
+    NotFound,
+    /// An index of sessions names it, and it lies outside what is imported.
+    OutsideFolder,
+    /// An index of sessions that could not be read: its transcripts are imported without keys and names.
+    BadIndex(String),
+    /// A session that must not be stored (D19).
+    Incognito,
+    /// Holds nothing new of the session that this file owns (D26).
+    OtherCopyOf(PathBuf),
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SymbolicLink => f.write_str("a symbolic link; name its target to import it"),
+            Self::NotAFile => f.write_str("not a regular file"),
+            Self::Unreadable(detail) => write!(f, "cannot be read: {detail}"),
+            Self::Backup => f.write_str("a backup copy"),
+            Self::CheckpointCopy => f.write_str("a copy made before a compaction"),
+            Self::Trajectory => f.write_str("runtime events, not a transcript"),
+            Self::Lock => f.write_str("a lock file"),
+            Self::Deleted => f.write_str("the archive of a deleted session; `--include-deleted` imports it"),
+            Self::Compressed => f.write_str("compressed; decompress it first"),
+            Self::Database => f.write_str("a database; transcripts are read from JSONL files"),
+            Self::UnknownFormat => f.write_str("not a known transcript format"),
+            Self::Empty => f.write_str("empty"),
+            Self::NotFound => f.write_str("named in the index of sessions, but there is no such file"),
+            Self::OutsideFolder => f.write_str("named in the index of sessions, but outside the imported folder"),
+            Self::BadIndex(detail) => write!(f, "no usable index of sessions: {detail}"),
+            Self::Incognito => f.write_str("an incognito session; these are never stored"),
+            Self::OtherCopyOf(path) => write!(f, "other copy of {}", path.display()),
+        }
+    }
+}
+
+/// Why nothing is imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// Two folders would become one agent.
+    #[error(
+        "the agents {first:?} and {second:?} would both become {agent:?}: nothing was imported; rename one of the folders, or import them one at a time with `--agent`"
+    )]
+    AgentCollision {
+        /// The name met first.
+        first: String,
+        /// The name met then.
+        second: String,
+        /// What both become.
+        agent: AgentId,
+    },
+    /// The file is not what it was when its resume point was taken.
+    #[error("{} was rewritten since the last import; read it from the beginning", path.display())]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// One line of a source, or what stands in its place.
+#[derive(Debug)]
+pub enum Item {
+    /// A line to store.
+    Event(Box<ImportedEvent>),
+    /// A line that holds nothing.
+    Skipped {
+        /// Its number, from 1.
+        line: u64,
+        /// The place after it.
+        end: Position,
+    },
+    /// A line that cannot be stored.
+    Rejected {
+        /// Its number, from 1.
+        line: u64,
+        /// Why.
+        reason: EventError,
+        /// The place after it.
+        end: Position,
+    },
+    /// The last line, when it is not complete: perhaps it is being written. It does not count, and is read again from
+    /// its beginning next time.
+    Torn {
+        /// Its number, from 1.
+        line: u64,
+        /// Its length so far.
+        bytes: u64,
+    },
+}
+
+/// A line to store.
+#[derive(Debug)]
+pub struct ImportedEvent {
+    /// Its number, from 1.
+    pub line: u64,
+    /// The line as found, without its line end.
+    pub raw: Vec<u8>,
+    /// The line in the shape of contract §1.6, where the format's own is another. `None`: `raw` is it.
+    pub normalized: Option<Vec<u8>>,
+    /// What it says. Its id may have been given by the importer.
+    pub event: Event,
+    /// The place after it.
+    pub end: Position,
+    /// What to tell people about it.
+    pub warnings: Vec<LineWarning>,
+}
+
+/// Something about a stored line that people may want to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LineWarning {
+    /// Escapes of lone surrogates became replacement characters: how many.
+    LoneSurrogates(u32),
+    /// Invalid UTF-8 became replacement characters: how many.
+    InvalidUtf8(u32),
+    /// The time of a message is unknown.
+    UnknownTime(TimestampNote),
+    /// A message with text has no id, and so is not searched.
+    NoId,
+}
+
+impl fmt::Display for LineWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoneSurrogates(count) => write!(f, "{count} lone surrogates became U+FFFD"),
+            Self::InvalidUtf8(count) => write!(f, "{count} invalid byte sequences became U+FFFD"),
+            Self::UnknownTime(note) => write!(f, "time unknown: {note}"),
+            Self::NoId => f.write_str("a message without an id is stored, but not searched"),
+        }
+    }
+}
+
+/// Says which files below the paths hold which sessions. Reads the beginning of each, stores nothing.
+///
+/// # Errors
+/// [`ImportError::AgentCollision`]. A file that cannot be read is no error but a skipped file.
+pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovery, ImportError> {
+    let mut discovery = Discovery::default();
+    let mut agents = Agents::default();
+    let mut files = walk::files_below(paths, &mut discovery);
+    let formats = options.format.as_ref().map_or(DETECTION_ORDER, std::slice::from_ref);
+    for format in formats {
+        importer_of(*format).claim(&mut files, options, &mut agents, &mut discovery)?;
+    }
+    for file in files {
+        if file.is_given || file.name().contains(".jsonl") {
+            discovery.skip(&file.path, SkipReason::UnknownFormat);
+        } else {
+            discovery.num_unrelated += 1;
+        }
+    }
+    settle_owners(&mut discovery.sources);
+    discovery.skipped.sort_by(|a, b| a.0.cmp(&b.0));
+    discovery.notes.sort();
+    Ok(discovery)
+}
+
+/// Of the files with one session id, the one that an index names owns it, else the first by path (D26). Owners come
+/// first.
+fn settle_owners(sources: &mut [Source]) {
+    let bytes = |source: &Source| source.path.as_os_str().as_encoded_bytes().to_vec();
+    sources.sort_by_cached_key(|source| (!source.is_named, bytes(source)));
+    let mut owners: HashMap<(AgentId, SessionId), PathBuf> = HashMap::new();
+    for source in sources.iter_mut() {
+        let id = (source.agent.clone(), source.session_id.clone());
+        match owners.get(&id) {
+            Some(owner) => source.copy_of = Some(owner.clone()),
+            None => {
+                owners.insert(id, source.path.clone());
+            }
+        }
+    }
+    sources.sort_by_cached_key(|source| (source.copy_of.is_some(), bytes(source)));
+}
+
+/// Reads a source from its beginning, or from where an earlier reading ended.
+///
+/// # Errors
+/// [`ImportError::Rewritten`] when the file no longer goes on from there, [`ImportError::Io`].
+pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, ImportError> {
+    let fail = |error| ImportError::Io { path: source.path.clone(), source: error };
+    let position = match from {
+        None => Position::default(),
+        Some(point) => {
+            let mut file = File::open(&source.path).map_err(fail)?;
+            if !point.fits(&mut file).map_err(fail)? {
+                return Err(ImportError::Rewritten { path: source.path.clone() });
+            }
+            point.position()
+        }
+    };
+    let items = importer_of(source.format).open(source, position).map_err(fail)?;
+    Ok(Reader { path: source.path.clone(), items, failed: false })
+}
+
+/// The items of one source, in order. After an error there are none.
+pub struct Reader {
+    path: PathBuf,
+    items: Items,
+    failed: bool,
+}
+
+impl Iterator for Reader {
+    type Item = Result<Item, ImportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = self.items.next()?;
+        self.failed = item.is_err();
+        Some(item.map_err(|source| ImportError::Io { path: self.path.clone(), source }))
+    }
+}
+
+/// Turns names of agents into ids, and sees to it that no two names become one.
+#[derive(Debug, Default)]
+struct Agents {
+    names: BTreeMap<AgentId, String>,
+}
+
+impl Agents {
+    /// The agent of that name: lower case, runs of characters outside the grammar become `-` (contract §1.1).
+    fn named(&mut self, name: &str) -> Result<AgentId, ImportError> {
+        let folded = name.trim().to_lowercase();
+        let agent = AgentId::parse(&folded).or_else(|_| AgentId::parse(&collapsed(&folded))).unwrap_or_default();
+        let first = self.names.entry(agent.clone()).or_insert_with(|| folded.clone());
+        if *first == folded {
+            return Ok(agent);
+        }
+        Err(ImportError::AgentCollision { first: first.clone(), second: folded, agent })
+    }
+}
+
+fn collapsed(name: &str) -> String {
+    let mut id = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            id.push(c);
+        } else if !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    let id = id.trim_matches('-').trim_start_matches(['-', '_']);
+    id.chars().take(MAX_AGENT_ID_BYTES).collect()
+}

@@ -1,0 +1,276 @@
+//! Which documents of a part hold a phrase, and how often.
+
+use std::io;
+
+use crate::analysis::{Phrase, TermMatch};
+use crate::index::{LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
+
+/// Documents of one part that hold a phrase, with its frequency in each; live ones only in a list, dead ones too
+/// behind a cursor.
+pub(super) enum PhraseDocs<C> {
+    /// A phrase of one exact term: the postings themselves.
+    Term(C),
+    /// Anything else: worked out once, because FTS5's idf needs the exact number of rows before any score.
+    List(ListCursor),
+}
+
+impl<C: PostingCursor> PhraseDocs<C> {
+    pub(super) fn doc(&self) -> LocalDoc {
+        match self {
+            Self::Term(cursor) => cursor.doc(),
+            Self::List(list) => list.doc(),
+        }
+    }
+
+    pub(super) fn advance(&mut self) -> LocalDoc {
+        match self {
+            Self::Term(cursor) => cursor.advance(),
+            Self::List(list) => list.advance(),
+        }
+    }
+
+    pub(super) fn seek(&mut self, target: LocalDoc) -> LocalDoc {
+        if self.doc() >= target {
+            return self.doc();
+        }
+        match self {
+            Self::Term(cursor) => cursor.seek(target),
+            Self::List(list) => list.seek(target),
+        }
+    }
+
+    pub(super) fn freq(&self) -> u32 {
+        match self {
+            Self::Term(cursor) => cursor.freq(),
+            Self::List(list) => list.freq(),
+        }
+    }
+
+    /// Documents in it at most.
+    pub(super) fn size_hint(&self) -> u32 {
+        match self {
+            Self::Term(cursor) => cursor.doc_freq(),
+            Self::List(list) => list.docs.len() as u32,
+        }
+    }
+}
+
+/// A cursor over (document, frequency) pairs in memory.
+pub(super) struct ListCursor {
+    docs: Vec<(LocalDoc, u32)>,
+    at: usize,
+}
+
+impl ListCursor {
+    fn new(docs: Vec<(LocalDoc, u32)>) -> Self {
+        Self { docs, at: 0 }
+    }
+
+    fn doc(&self) -> LocalDoc {
+        self.docs.get(self.at).map_or(NO_MORE_DOCS, |&(doc, _)| doc)
+    }
+
+    fn advance(&mut self) -> LocalDoc {
+        self.at = (self.at + 1).min(self.docs.len());
+        self.doc()
+    }
+
+    fn seek(&mut self, target: LocalDoc) -> LocalDoc {
+        self.at += self.docs[self.at..].partition_point(|&(doc, _)| doc < target);
+        self.doc()
+    }
+
+    fn freq(&self) -> u32 {
+        self.docs.get(self.at).map_or(0, |&(_, freq)| freq)
+    }
+}
+
+/// The phrase's documents in one part and FTS5's n for it there: live documents that hold the whole phrase.
+/// `None` when no document of the part can hold it.
+pub(super) fn phrase_docs<'p, P: Part>(
+    part: &'p P,
+    phrase: &Phrase,
+) -> io::Result<(u64, Option<PhraseDocs<P::Cursor<'p>>>)> {
+    if let [only] = phrase.terms.as_slice()
+        && let TermMatch::Exact(term) = &only.term
+    {
+        let Some(cursor) = part.cursor(term, false)? else { return Ok((0, None)) };
+        let mut live = cursor.doc_freq();
+        if !part.dead().is_empty()
+            && let Some(second) = part.cursor(term, false)?
+        {
+            live -= part.dead().count_holding(term, part.num_docs(), second);
+        }
+        return Ok((u64::from(live), (live > 0).then_some(PhraseDocs::Term(cursor))));
+    }
+    let mut terms = Vec::with_capacity(phrase.terms.len());
+    for term in &phrase.terms {
+        let Some(stream) = TermStream::open(part, &term.term)? else { return Ok((0, None)) };
+        terms.push((term.offset, stream));
+    }
+    let docs = intersect(part, terms);
+    let n = docs.len() as u64;
+    Ok((n, (n > 0).then(|| PhraseDocs::List(ListCursor::new(docs)))))
+}
+
+/// The postings of one term of a phrase: of one exact term, or of every term with a prefix.
+enum TermStream<C> {
+    Exact(C),
+    Union(UnionCursor),
+}
+
+impl<C: PostingCursor> TermStream<C> {
+    fn open<'p, P: Part<Cursor<'p> = C> + 'p>(part: &'p P, term: &TermMatch) -> io::Result<Option<Self>> {
+        match term {
+            TermMatch::Exact(text) => Ok(part.cursor(text, true)?.map(Self::Exact)),
+            TermMatch::Prefix(prefix) => {
+                let mut cursors = part.prefix_cursors(prefix)?;
+                match cursors.len() {
+                    0 => Ok(None),
+                    1 => Ok(cursors.pop().map(Self::Exact)),
+                    _ => Ok(Some(Self::Union(UnionCursor::new(cursors)))),
+                }
+            }
+        }
+    }
+
+    fn doc(&self) -> LocalDoc {
+        match self {
+            Self::Exact(cursor) => cursor.doc(),
+            Self::Union(union) => union.doc(),
+        }
+    }
+
+    fn advance(&mut self) -> LocalDoc {
+        match self {
+            Self::Exact(cursor) => cursor.advance(),
+            Self::Union(union) => union.seek_index(union.at + 1),
+        }
+    }
+
+    fn seek(&mut self, target: LocalDoc) -> LocalDoc {
+        if self.doc() >= target {
+            return self.doc();
+        }
+        match self {
+            Self::Exact(cursor) => cursor.seek(target),
+            Self::Union(union) => union.seek(target),
+        }
+    }
+
+    fn positions(&mut self, positions: &mut Vec<u32>) {
+        match self {
+            Self::Exact(cursor) => cursor.positions(positions),
+            Self::Union(union) => union.positions(positions),
+        }
+    }
+
+    fn size_hint(&self) -> u32 {
+        match self {
+            Self::Exact(cursor) => cursor.doc_freq(),
+            Self::Union(union) => union.docs.len() as u32,
+        }
+    }
+}
+
+/// The postings of many terms as one, worked out in memory: (document, position) pairs, sorted.
+struct UnionCursor {
+    docs: Vec<(LocalDoc, u32)>,
+    positions: Vec<u32>,
+    at: usize,
+}
+
+impl UnionCursor {
+    fn new<C: PostingCursor>(cursors: Vec<C>) -> Self {
+        let mut pairs: Vec<(LocalDoc, u32)> = Vec::new();
+        let mut positions = Vec::new();
+        for mut cursor in cursors {
+            while cursor.doc() != NO_MORE_DOCS {
+                cursor.positions(&mut positions);
+                pairs.extend(positions.iter().map(|&position| (cursor.doc(), position)));
+                cursor.advance();
+            }
+        }
+        pairs.sort_unstable();
+        let mut docs: Vec<(LocalDoc, u32)> = Vec::new();
+        for (i, &(doc, _)) in pairs.iter().enumerate() {
+            if docs.last().is_none_or(|&(last, _)| last != doc) {
+                docs.push((doc, i as u32));
+            }
+        }
+        Self { docs, positions: pairs.into_iter().map(|(_, position)| position).collect(), at: 0 }
+    }
+
+    fn doc(&self) -> LocalDoc {
+        self.docs.get(self.at).map_or(NO_MORE_DOCS, |&(doc, _)| doc)
+    }
+
+    fn seek_index(&mut self, at: usize) -> LocalDoc {
+        self.at = at.min(self.docs.len());
+        self.doc()
+    }
+
+    fn seek(&mut self, target: LocalDoc) -> LocalDoc {
+        let step = self.docs[self.at..].partition_point(|&(doc, _)| doc < target);
+        self.seek_index(self.at + step)
+    }
+
+    fn positions(&self, positions: &mut Vec<u32>) {
+        positions.clear();
+        let Some(&(_, start)) = self.docs.get(self.at) else { return };
+        let end = self.docs.get(self.at + 1).map_or(self.positions.len(), |&(_, next)| next as usize);
+        positions.extend_from_slice(&self.positions[start as usize..end]);
+    }
+}
+
+/// Live documents in which every term stands at its offset from one start; the frequency counts the starts, overlaps
+/// included (FTS5 §3.2).
+fn intersect<P: Part, C: PostingCursor>(part: &P, mut terms: Vec<(u32, TermStream<C>)>) -> Vec<(LocalDoc, u32)> {
+    // The rarest leads; positions are compared shifted by the offset, so the order of terms does not matter.
+    terms.sort_by_key(|(_, stream)| stream.size_hint());
+    let mut found = Vec::new();
+    let (mut starts, mut positions) = (Vec::new(), Vec::new());
+    let Some(((lead_offset, lead), rest)) = terms.split_first_mut() else { return found };
+    let mut doc = lead.doc();
+    'docs: while doc != NO_MORE_DOCS {
+        for (_, stream) in rest.iter_mut() {
+            let reached = stream.seek(doc);
+            if reached == NO_MORE_DOCS {
+                break 'docs;
+            }
+            if reached != doc {
+                doc = lead.seek(reached);
+                continue 'docs;
+            }
+        }
+        if !part.dead().contains(doc) {
+            lead.positions(&mut positions);
+            starts.clear();
+            starts.extend(positions.iter().filter_map(|&position| position.checked_sub(*lead_offset)));
+            for (offset, stream) in rest.iter_mut() {
+                if starts.is_empty() {
+                    break;
+                }
+                stream.positions(&mut positions);
+                keep_common(&mut starts, &positions, *offset);
+            }
+            if !starts.is_empty() {
+                found.push((doc, starts.len() as u32));
+            }
+        }
+        doc = lead.advance();
+    }
+    found
+}
+
+/// Keeps the starts at which `positions` has start + offset. Both ascend.
+fn keep_common(starts: &mut Vec<u32>, positions: &[u32], offset: u32) {
+    let mut at = 0;
+    starts.retain(|&start| {
+        let wanted = start.saturating_add(offset);
+        while at < positions.len() && positions[at] < wanted {
+            at += 1;
+        }
+        at < positions.len() && positions[at] == wanted
+    });
+}
