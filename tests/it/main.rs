@@ -6,6 +6,7 @@
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
@@ -26,5 +27,6 @@ mod oracle;
 mod queries;
 mod random;
 mod ranking;
+mod recovery;
 mod tree;
 mod unicode_runs;
