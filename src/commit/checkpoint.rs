@@ -12,7 +12,7 @@ use super::Committer;
 use super::prepare::TextPipeline;
 use super::recovery::{self, Opened};
 use crate::analysis::TokenText;
-use crate::index::{DocFacts, IndexError, IndexFolder, Payload};
+use crate::index::{DocFacts, IndexError, IndexFolder, IndexView, Payload, Tail};
 use crate::model::DocNumber;
 use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, SessionState, StoreError};
 
@@ -105,7 +105,8 @@ impl Committer {
         let segments = folder.segments().to_vec();
         self.publish_index(|index| {
             index.segments = segments;
-            index.frozen = crate::index::Tail::default();
+            index.watermark = intent.documents;
+            index.frozen = Tail::default();
             forget(index, &deaths, intent.deaths);
         })?;
         state.covered = intent;
@@ -151,8 +152,9 @@ impl Committer {
                 state.covered = note;
                 self.publish_index(|index| {
                     index.segments = segments;
+                    index.watermark = note.documents;
                     if arrived {
-                        index.frozen = crate::index::Tail::default();
+                        index.frozen = Tail::default();
                         forget(index, &deaths, note.deaths);
                     }
                 })?;
@@ -176,7 +178,8 @@ impl Committer {
         state.rebuild_until = Some(until);
         self.publish_index(|index| {
             index.segments = Vec::new();
-            index.frozen = crate::index::Tail::default();
+            index.watermark = 0;
+            index.frozen = Tail::default();
             index.rebuilding = true;
         })?;
         Ok(())
@@ -210,7 +213,7 @@ impl Committer {
             }
             let live = view
                 .sessions
-                .get(&row.transcript)
+                .get(row.transcript)
                 .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
             if live {
                 added += 1;
@@ -243,6 +246,7 @@ impl Committer {
             folder.start_merges()?;
             self.publish_index(|index| {
                 index.segments = segments;
+                index.watermark = intent.documents;
                 index.rebuilding = false;
             })?;
             let index_path = self.store().location().index();
@@ -297,7 +301,7 @@ pub(super) fn facts_of(number: DocNumber, row: &DocumentRow<'_>) -> DocFacts {
 }
 
 /// Applied deaths need not be hidden any longer.
-fn forget(index: &mut crate::index::IndexView, deaths: &[(u64, Death)], below: u64) {
+fn forget(index: &mut IndexView, deaths: &[(u64, Death)], below: u64) {
     for (_, death) in deaths.iter().filter(|(number, _)| *number < below) {
         match death {
             Death::Ordinal(ordinal) => index.hidden.show_ordinal(*ordinal),

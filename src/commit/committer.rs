@@ -11,7 +11,7 @@ use super::prepare::TextPipeline;
 use super::recovery;
 use super::transaction::{Effects, Transaction};
 use super::view::{View, ViewCell};
-use crate::store::{Durability, SessionRow, SessionState, Store, StoreError, StoreLocation, StoreOptions};
+use crate::store::{Durability, Store, StoreError, StoreLocation, StoreOptions};
 
 /// How a committer is opened.
 #[derive(Debug, Clone)]
@@ -176,32 +176,13 @@ impl Committer {
         let old = self.view.pin();
         let mut index = old.index.clone();
         let mut sessions = old.sessions.clone();
-        let mut sessions_epoch = old.sessions_epoch;
-        let mut num_pending = old.num_pending;
         for (transcript, row) in effects.sessions.drain(..) {
-            let is_pending = |row: &SessionRow| usize::from(row.state != SessionState::Ready);
-            num_pending -= sessions.get(&transcript).map_or(0, |old| is_pending(old));
-            num_pending += row.as_ref().map_or(0, is_pending);
-            match row {
-                Some(row) => {
-                    let same = sessions.get(&transcript).is_some_and(|old| {
-                        old.revision == row.revision
-                            && old.state == row.state
-                            && old.ordinal == row.ordinal
-                            && old.session_key == row.session_key
-                            && old.facts == row.facts
-                            && (old.next_seq == 0) == (row.next_seq == 0)
-                    });
-                    sessions_epoch += u64::from(!same);
-                    sessions.insert_mut(transcript, Arc::new(row));
-                }
-                None => sessions_epoch += u64::from(sessions.remove_mut(&transcript)),
-            }
+            sessions.set(transcript, row);
         }
         effects.apply(&mut index);
         let snapshot = self.store.snapshot()?;
         self.signals.note_tail(&index.tail);
-        self.view.publish(View { index, snapshot, sessions, num_pending, epoch: old.epoch + 1, sessions_epoch });
+        self.view.publish(View { index, snapshot, sessions });
         Ok(())
     }
 
@@ -211,14 +192,7 @@ impl Committer {
         let old = self.view.pin();
         let mut index = old.index.clone();
         change(&mut index);
-        let view = View {
-            index,
-            snapshot: self.store.snapshot()?,
-            sessions: old.sessions.clone(),
-            num_pending: old.num_pending,
-            epoch: old.epoch + 1,
-            sessions_epoch: old.sessions_epoch,
-        };
+        let view = View { index, snapshot: self.store.snapshot()?, sessions: old.sessions.clone() };
         self.view.publish(view);
         Ok(())
     }

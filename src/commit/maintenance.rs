@@ -138,7 +138,7 @@ impl Committer {
     #[must_use]
     pub fn has_pending(&self) -> bool {
         let view = self.pin();
-        view.index.rebuilding || view.num_pending > 0
+        view.index.rebuilding || view.sessions.num_pending() > 0
     }
 
     /// Writes what a close should not leave to the next open.

@@ -47,7 +47,7 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
     let mut sessions = Sessions::default();
     for entry in snapshot.sessions()? {
         let (transcript, row) = entry?;
-        sessions.insert_mut(transcript, std::sync::Arc::new(row));
+        sessions.set(transcript, Some(row));
     }
     let mut state = IndexState { folder: None, covered: IndexNote::default(), unsettled: false, rebuild_until: None };
     match open_folder(store, pipeline, snapshot.index_notes()?) {
@@ -72,11 +72,11 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
         }
     }
     // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
-    for session in sessions.values().filter(|session| session.state != SessionState::Ready) {
+    for session in sessions.iter().filter(|session| session.state != SessionState::Ready) {
         hidden.hide_ordinal(session.ordinal);
     }
 
-    let mut index = IndexView { hidden, ..IndexView::default() };
+    let mut index = IndexView { hidden, watermark: state.covered.documents, ..IndexView::default() };
     match replay(&snapshot, &sessions, pipeline, state.covered.documents)? {
         Some(tail) => index.tail = tail,
         None => {
@@ -89,11 +89,10 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
     {
         index.segments = folder.segments().to_vec();
     }
-    let num_pending = sessions.values().filter(|row| row.state != SessionState::Ready).count();
     let statistics = snapshot.statistics()?;
     index.num_documents = statistics.documents;
     index.num_tokens = statistics.tokens;
-    Ok((state, View { index, snapshot, sessions, num_pending, epoch: 0, sessions_epoch: 0 }))
+    Ok((state, View { index, snapshot, sessions }))
 }
 
 /// The documents from `from` on as a tail; `None` when there are too many.
@@ -107,7 +106,7 @@ fn replay(
     let mut too_many = false;
     snapshot.for_each_document(from, |number, row| {
         let live = sessions
-            .get(&row.transcript)
+            .get(row.transcript)
             .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
         if live {
             if documents.len() == MAX_REPLAY {

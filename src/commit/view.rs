@@ -3,13 +3,94 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rpds::RedBlackTreeMapSync;
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use crate::index::IndexView;
-use crate::store::{SessionRow, Snapshot, TranscriptNumber};
+use crate::model::{DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError};
+use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
 
-/// Every session of a store, by transcript number. Cloning is cheap.
-pub type Sessions = RedBlackTreeMapSync<TranscriptNumber, Arc<SessionRow>>;
+/// Every session of a store, and the same by key. Cloning is cheap.
+#[derive(Debug, Clone, Default)]
+pub struct Sessions {
+    rows: RedBlackTreeMapSync<TranscriptNumber, Arc<SessionRow>>,
+    by_key: HashTrieMapSync<SessionKey, Vec<TranscriptNumber>>,
+    num_with_events: usize,
+    num_pending: usize,
+}
+
+impl Sessions {
+    /// One session.
+    #[must_use]
+    pub fn get(&self, transcript: TranscriptNumber) -> Option<&Arc<SessionRow>> {
+        self.rows.get(&transcript)
+    }
+
+    /// Every session, by transcript number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<SessionRow>> {
+        self.rows.values()
+    }
+
+    /// The windows of a key.
+    pub fn of_key(&self, key: &SessionKey) -> impl Iterator<Item = &Arc<SessionRow>> {
+        self.by_key.get(key).into_iter().flatten().filter_map(|transcript| self.rows.get(transcript))
+    }
+
+    /// Sessions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.size()
+    }
+
+    /// Sessions with at least one event.
+    #[must_use]
+    pub fn num_with_events(&self) -> usize {
+        self.num_with_events
+    }
+
+    /// Sessions that wait for a rebuild.
+    #[must_use]
+    pub fn num_pending(&self) -> usize {
+        self.num_pending
+    }
+
+    /// Sets a session, or takes it out.
+    pub(super) fn set(&mut self, transcript: TranscriptNumber, row: Option<SessionRow>) {
+        let old = self.rows.get(&transcript).cloned();
+        let has_events = |row: &SessionRow| usize::from(row.next_seq > 0);
+        let is_pending = |row: &SessionRow| usize::from(row.state != SessionState::Ready);
+        if let Some(old) = &old {
+            self.num_with_events -= has_events(old);
+            self.num_pending -= is_pending(old);
+        }
+        if let Some(row) = &row {
+            self.num_with_events += has_events(row);
+            self.num_pending += is_pending(row);
+        }
+        let (old_key, new_key) = (old.as_ref().map(|o| &o.session_key), row.as_ref().map(|r| &r.session_key));
+        if old_key != new_key {
+            if let Some(key) = old_key {
+                let mut windows = self.by_key.get(key).cloned().unwrap_or_default();
+                windows.retain(|window| *window != transcript);
+                if windows.is_empty() {
+                    self.by_key.remove_mut(key);
+                } else {
+                    self.by_key.insert_mut(key.clone(), windows);
+                }
+            }
+            if let Some(key) = new_key {
+                let mut windows = self.by_key.get(key).cloned().unwrap_or_default();
+                windows.push(transcript);
+                self.by_key.insert_mut(key.clone(), windows);
+            }
+        }
+        match row {
+            Some(row) => self.rows.insert_mut(transcript, Arc::new(row)),
+            None => {
+                self.rows.remove_mut(&transcript);
+            }
+        }
+    }
+}
 
 /// One moment of a store. A reader that holds it sees neither later changes nor half of one.
 #[derive(Debug)]
@@ -20,12 +101,44 @@ pub struct View {
     pub snapshot: Snapshot,
     /// Every session.
     pub sessions: Sessions,
-    /// How many of them wait for a rebuild.
-    pub num_pending: usize,
-    /// Grows with every published view.
-    pub epoch: u64,
-    /// Grows whenever a session comes, goes, or changes in more than its counts.
-    pub sessions_epoch: u64,
+}
+
+impl View {
+    fn with_document<R>(
+        &self,
+        number: DocNumber,
+        with: impl FnOnce(DocumentRow<'_>, &SessionRow) -> R,
+    ) -> Result<R, TextSourceError> {
+        let fail = |detail: String| TextSourceError { number, detail };
+        let read = self
+            .snapshot
+            .with_document(number, |row| self.sessions.get(row.transcript).map(|session| with(row, session)));
+        match read {
+            Ok(Some(Some(result))) => Ok(result),
+            Ok(Some(None)) => Err(fail("its session has no row".into())),
+            Ok(None) => Err(fail("it has no row".into())),
+            Err(error) => Err(fail(error.to_string())),
+        }
+    }
+}
+
+impl TextSource for View {
+    fn ids(&self, number: DocNumber) -> Result<(MessageId, SessionId), TextSourceError> {
+        self.with_document(number, |row, session| (row.message_id, session.session_id.clone()))
+    }
+
+    fn document(&self, number: DocNumber) -> Result<DocumentText, TextSourceError> {
+        self.with_document(number, |row, session| DocumentText {
+            session_key: session.session_key.clone(),
+            session_id: session.session_id.clone(),
+            label: session.label().map(str::to_owned),
+            message_id: row.message_id,
+            seq: EventSeq(row.seq),
+            role: row.role,
+            timestamp: row.timestamp,
+            text: row.text.to_owned(),
+        })
+    }
 }
 
 /// The current view. Pinning takes a short lock; searching takes none.

@@ -221,7 +221,7 @@ impl Engine {
             return Ok(key);
         }
         let by_id = match SessionId::parse(given) {
-            Ok(id) => view.snapshot.transcript(&id)?.and_then(|transcript| view.sessions.get(&transcript)),
+            Ok(id) => view.snapshot.transcript(&id)?.and_then(|transcript| view.sessions.get(transcript)),
             Err(_) => None,
         };
         by_id.map(|row| row.session_key.clone()).ok_or_else(|| HistoryError::UnknownSession { given: given.to_owned() })
@@ -256,7 +256,7 @@ impl Engine {
             anchor_id,
         };
         for &transcript in windows {
-            let Some(session) = view.sessions.get(&transcript) else { continue };
+            let Some(session) = view.sessions.get(transcript) else { continue };
             answer.session_id.get_or_insert_with(|| session.session_id.as_str().to_owned());
             let conversation = Conversation::read(view, transcript, request.include_tools, part)?;
             let Some((range, anchor)) = conversation.choose(part, request.limit) else { continue };
@@ -318,7 +318,7 @@ fn window_of(view: &View, key: &SessionKey, given: &str) -> Result<TranscriptNum
     let id = SessionId::parse(given)?;
     let transcript = view.snapshot.transcript(&id)?;
     transcript
-        .filter(|number| view.sessions.get(number).is_some_and(|row| row.session_key == *key))
+        .filter(|number| view.sessions.get(*number).is_some_and(|row| row.session_key == *key))
         .ok_or_else(|| HistoryError::NotAWindow { session_id: given.to_owned(), key: key.as_str().to_owned() })
 }
 

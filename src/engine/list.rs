@@ -82,7 +82,7 @@ impl Engine {
             return Err(ListError::Limit);
         }
         let view = self.committer.pin();
-        let mut rows: Vec<_> = view.sessions.values().filter(|row| row.facts.archived == request.archived).collect();
+        let mut rows: Vec<_> = view.sessions.iter().filter(|row| row.facts.archived == request.archived).collect();
         rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.session_id.cmp(&b.session_id)));
         let sessions: Vec<SessionSummary> = rows
             .into_iter()

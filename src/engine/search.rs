@@ -1,5 +1,6 @@
 //! Search requests and answers, and how one becomes the other.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
@@ -271,23 +272,24 @@ pub(super) struct Scope {
 impl Scope {
     /// Every session of the view, or only those with one of `keys`.
     fn new(view: &View, keys: Option<&[SessionKey]>) -> Self {
+        let Some(keys) = keys else {
+            let sessions = view.sessions.num_with_events();
+            let pending = if view.index.rebuilding { sessions } else { view.sessions.num_pending() };
+            return Self { coverage: Coverage { sessions, searched: sessions - pending, pending }, ordinals: None };
+        };
         let mut coverage = Coverage::default();
-        let mut ordinals = keys.is_some().then(OrdinalSet::default);
-        for row in view.sessions.values() {
-            if row.next_seq == 0 || keys.is_some_and(|keys| !keys.contains(&row.session_key)) {
-                continue;
-            }
+        let mut ordinals = OrdinalSet::default();
+        let distinct: BTreeSet<&SessionKey> = keys.iter().collect();
+        for row in distinct.into_iter().flat_map(|key| view.sessions.of_key(key)).filter(|row| row.next_seq > 0) {
             coverage.sessions += 1;
             if row.state == SessionState::Ready && !view.index.rebuilding {
                 coverage.searched += 1;
-                if let Some(ordinals) = &mut ordinals {
-                    ordinals.insert(row.ordinal);
-                }
+                ordinals.insert(row.ordinal);
             } else {
                 coverage.pending += 1;
             }
         }
-        Self { coverage, ordinals }
+        Self { coverage, ordinals: Some(ordinals) }
     }
 }
 
@@ -353,7 +355,7 @@ impl Engine {
             explain: request.explain,
             stop: &stop,
         };
-        let found = execute(&view.index, &search, &view.snapshot)?;
+        let found = execute(&view.index, &search, view)?;
         let truncated = found.ranked.len() > wanted;
         let finder = PhraseFinder::new(&phrases);
         let style = if request.fts5_strict { ExcerptStyle::Fts5 } else { ExcerptStyle::Readable };
@@ -363,7 +365,7 @@ impl Engine {
                 return Err(SearchError::Stopped);
             }
             let number = ranked.facts.number;
-            let document = view.snapshot.document(number).map_err(SearchFailure::from)?;
+            let document = view.document(number).map_err(SearchFailure::from)?;
             let mut excerpt = Excerpt::new(&finder.find(analyzer, &document.text), &phrases, style);
             if let Some(limit) = request.excerpt_utf16 {
                 excerpt.cut(limit);
@@ -430,10 +432,10 @@ fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, Search
     let mut keys = Vec::new();
     for text in given {
         let Ok(key) = SessionKey::parse(text) else { continue };
-        if view.snapshot.current_window(&key)?.is_none()
+        if view.sessions.of_key(&key).next().is_none()
             && let Ok(id) = SessionId::parse(text)
             && let Some(transcript) = view.snapshot.transcript(&id)?
-            && let Some(row) = view.sessions.get(&transcript)
+            && let Some(row) = view.sessions.get(transcript)
         {
             keys.push(row.session_key.clone());
             continue;

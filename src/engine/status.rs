@@ -65,11 +65,10 @@ impl Engine {
     pub fn status(&self) -> Result<StatusReport, StoreError> {
         let view = self.committer.pin();
         let counters = view.snapshot.counters()?;
-        let notes = view.snapshot.index_notes()?;
         let schema = view.snapshot.schema()?;
         let pending = view
             .sessions
-            .values()
+            .iter()
             .filter_map(|row| match row.state {
                 SessionState::Ready => None,
                 SessionState::Pending(reason) => {
@@ -78,12 +77,12 @@ impl Engine {
             })
             .collect();
         Ok(StatusReport {
-            sessions: view.sessions.size() as u64,
+            sessions: view.sessions.len() as u64,
             events: counters.events,
             documents: view.index.num_documents,
             bytes: sizes(self.committer.store().location()),
-            watermark: notes.confirmed.map_or(0, |note| note.documents),
-            tail: view.index.tail.num_docs() as u64,
+            watermark: view.index.watermark,
+            tail: (view.index.frozen.num_docs() + view.index.tail.num_docs()) as u64,
             pending,
             schema: format!("{}/{} redaction {}", schema.analyzer, schema.analyzer_version, schema.redaction),
             analyzer: schema.analyzer,

@@ -16,6 +16,8 @@ pub struct IndexView {
     pub frozen: Tail,
     /// Documents after the last checkpoint.
     pub tail: Tail,
+    /// First document number that is not in the segments.
+    pub watermark: u64,
     /// What must not be found.
     pub hidden: Hidden,
     /// FTS5's N: documents that may be found by somebody.

@@ -7,9 +7,7 @@ use super::rows::{
     TranscriptNumber,
 };
 use super::{StoreError, tables};
-use crate::model::{
-    DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError, Timestamp,
-};
+use crate::model::{DocNumber, SessionId, SessionKey, Timestamp};
 
 /// A pinned state of one store. Holding it keeps its pages from being reused.
 pub struct Snapshot {
@@ -183,43 +181,5 @@ impl Snapshot {
     pub fn tombstone(&self, id: &SessionId) -> Result<Option<Timestamp>, StoreError> {
         let table = self.transaction.open_table(tables::TOMBSTONES)?;
         Ok(table.get(id.as_str())?.map(|at| Timestamp::from_millis(at.value()).unwrap_or(Timestamp::UNKNOWN)))
-    }
-
-    fn document_row<R>(
-        &self,
-        number: DocNumber,
-        with: impl FnOnce(DocumentRow<'_>) -> Result<R, StoreError>,
-    ) -> Result<R, TextSourceError> {
-        let read = || -> Result<R, StoreError> {
-            let row = self.documents.get(number.0)?.ok_or_else(|| StoreError::damaged("document row is missing"))?;
-            with(rows::decode(row.value(), "document row")?)
-        };
-        read().map_err(|e| TextSourceError { number, detail: e.to_string() })
-    }
-
-    fn session_of(&self, transcript: TranscriptNumber) -> Result<SessionRow, StoreError> {
-        self.session(transcript)?.ok_or_else(|| StoreError::damaged("a document's session row is missing"))
-    }
-}
-
-impl TextSource for Snapshot {
-    fn ids(&self, number: DocNumber) -> Result<(MessageId, SessionId), TextSourceError> {
-        self.document_row(number, |row| Ok((row.message_id, self.session_of(row.transcript)?.session_id)))
-    }
-
-    fn document(&self, number: DocNumber) -> Result<DocumentText, TextSourceError> {
-        self.document_row(number, |row| {
-            let session = self.session_of(row.transcript)?;
-            Ok(DocumentText {
-                label: session.label().map(str::to_owned),
-                session_key: session.session_key,
-                session_id: session.session_id,
-                message_id: row.message_id,
-                seq: EventSeq(row.seq),
-                role: row.role,
-                timestamp: row.timestamp,
-                text: row.text.to_owned(),
-            })
-        })
     }
 }

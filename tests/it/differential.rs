@@ -1,5 +1,5 @@
 //! Ours against SQLite FTS5 over the same messages: the same hits, in the same order, with the same scores and
-//! excerpts; over segments, tail and dead documents, with and without a filter, after deletes and rewinds.
+//! excerpts; over segments, tail and dead documents, with and without a filter, after deletes, rewinds and reopening.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,21 @@ use crate::random::Random;
 
 /// The same messages on both sides, and the changes made to both.
 struct Twins {
-    engine: Engine,
+    /// `None` only while it is reopened.
+    open: Option<Engine>,
     oracle: Fts5Oracle,
     random: Random,
     /// What is searchable of each session, in order: message id and text.
     sessions: BTreeMap<String, Vec<(String, String)>>,
     next_id: usize,
     now: i64,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+fn open(folder: &tempfile::TempDir) -> Engine {
+    let mut options = OpenOptions::default();
+    options.create = true;
+    Engine::open(folder.path(), options).unwrap()
 }
 
 fn key(session: &str) -> SessionKey {
@@ -30,25 +37,37 @@ fn key(session: &str) -> SessionKey {
 impl Twins {
     fn new(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = OpenOptions::default();
-        options.create = true;
-        let engine = Engine::open(folder.path(), options).unwrap();
+        let engine = open(&folder);
         Self {
-            engine,
+            open: Some(engine),
             oracle: Fts5Oracle::new(),
             random: Random::new(seed),
             sessions: BTreeMap::new(),
             next_id: 0,
             now: 1_785_000_000_000,
-            _folder: folder,
+            folder,
         }
+    }
+
+    fn engine(&self) -> &Engine {
+        self.open.as_ref().unwrap()
+    }
+
+    /// Closes our side, or just drops it, and opens it again.
+    fn reopen(&mut self) {
+        let engine = self.open.take().unwrap();
+        match self.random.below(2) {
+            0 => engine.close().unwrap(),
+            _ => drop(engine),
+        }
+        self.open = Some(open(&self.folder));
     }
 
     fn append_lines(&self, session: &str, lines: Vec<String>) {
         let mut request = AppendRequest::new(key(session), lines.into_iter().map(String::into_bytes).collect());
         request.session_id = Some(SessionId::parse(session).unwrap());
         let now = Timestamp::from_millis(self.now).unwrap();
-        for result in self.engine.append(request, now).unwrap() {
+        for result in self.engine().append(request, now).unwrap() {
             result.unwrap();
         }
     }
@@ -106,7 +125,7 @@ impl Twins {
     fn delete_session(&mut self) {
         let Some(session) = self.some_session() else { return };
         let now = Timestamp::from_millis(self.now).unwrap();
-        self.engine.delete_session(&SessionId::parse(&session).unwrap(), now).unwrap();
+        self.engine().delete_session(&SessionId::parse(&session).unwrap(), now).unwrap();
         let known = self.sessions.remove(&session).unwrap();
         assert_eq!(self.oracle.delete_session(&session), known.len());
     }
@@ -125,7 +144,7 @@ impl Twins {
         request.excerpt_utf16 = None;
         request.session_keys =
             filter.map(|sessions| sessions.iter().map(|session| key(session).as_str().to_owned()).collect());
-        let answer = self.engine.search(&request).unwrap();
+        let answer = self.engine().search(&request).unwrap();
         assert!(!answer.indexing, "{query:?}");
         assert_eq!(answer.truncated, expected.len() > limit, "{query:?}");
         let found: Vec<_> =
@@ -160,12 +179,13 @@ fn run(seed: u64, messages: &[Message], num_queries: usize) -> usize {
             match twins.random.below(60) {
                 0 => twins.rewind(),
                 1 => twins.delete_session(),
-                2 => twins.engine.checkpoint().unwrap(),
+                2 => twins.engine().checkpoint().unwrap(),
+                3 => twins.reopen(),
                 _ => {}
             }
         }
         if round % 3 != 2 {
-            twins.engine.checkpoint().unwrap();
+            twins.engine().checkpoint().unwrap();
         }
         for _ in 0..2 {
             twins.rewind();
@@ -176,8 +196,7 @@ fn run(seed: u64, messages: &[Message], num_queries: usize) -> usize {
         for number in 0..num_queries.div_ceil(rounds) {
             let query = queries.next();
             let names: Vec<String> = twins.sessions.keys().cloned().collect();
-            let some: Vec<&str> =
-                names.iter().filter(|_| twins.random.below(3) == 0).map(String::as_str).collect();
+            let some: Vec<&str> = names.iter().filter(|_| twins.random.below(3) == 0).map(String::as_str).collect();
             let filter = (number % 3 == 2 && !some.is_empty()).then_some(some.as_slice());
             let limit = [25, 25, 25, 3, 1, 400][twins.random.below(6)];
             hits += usize::from(twins.compare(&query, limit, filter) > 0);
