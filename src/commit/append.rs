@@ -100,6 +100,7 @@ impl Committer {
         events: Vec<PreparedEvent>,
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
+        self.wait_for_room()?;
         let pipeline = self.pipeline().clone();
         self.submit(move |transaction| {
             store_events(transaction, &pipeline, &target, &events, Origin::Live { now }, None)
@@ -117,6 +118,7 @@ impl Committer {
         source: SourceUpdate,
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
+        self.wait_for_room()?;
         let pipeline = self.pipeline().clone();
         self.submit(move |transaction| {
             store_events(transaction, &pipeline, &target, &events, Origin::Import { now }, Some(&source))

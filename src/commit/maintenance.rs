@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Committer;
 use super::checkpoint::CheckpointError;
 use crate::index::Tail;
-use crate::store::TranscriptNumber;
+use crate::store::{StoreError, TranscriptNumber};
 
 /// A tail of this many documents …
 const CHECKPOINT_DOCUMENTS: usize = 4_096;
@@ -18,6 +18,12 @@ const CHECKPOINT_DOCUMENTS: usize = 4_096;
 const CHECKPOINT_BYTES: usize = 8 * 1024 * 1024;
 /// A tail at rest or at close is written from this many documents on; a smaller one is replayed at the next open.
 const IDLE_CHECKPOINT_DOCUMENTS: usize = 512;
+/// A tail of this many documents …
+const MAX_TAIL_DOCUMENTS: usize = 65_536;
+/// … or bytes takes no more.
+const MAX_TAIL_BYTES: usize = 256 * 1024 * 1024;
+/// How long a write waits for room in the tail.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a write for this long a store is at rest.
 const IDLE: Duration = Duration::from_secs(2);
 /// How often running merges are looked at.
@@ -45,6 +51,8 @@ struct SignalState {
     reconcile: bool,
     last_write: Option<Instant>,
     tail_documents: usize,
+    /// Why the last checkpoint failed, if it did.
+    last_error: Option<String>,
     /// The thread waits for a sign, not for a time.
     asleep: bool,
     /// Grows whenever the thread has done something; those who wait for indexing look again.
@@ -112,6 +120,34 @@ impl Drop for Maintenance {
 }
 
 impl Committer {
+    /// Waits while the tail is as large as it may be. The index decides nothing about what is stored, but memory has
+    /// an end.
+    ///
+    /// # Errors
+    /// [`StoreError::IndexBehind`] after [`ROOM_TIMEOUT`].
+    pub(super) fn wait_for_room(&self) -> Result<(), StoreError> {
+        let is_full = || {
+            let view = self.pin();
+            let (frozen, tail) = (&view.index.frozen, &view.index.tail);
+            frozen.num_docs() + tail.num_docs() >= MAX_TAIL_DOCUMENTS
+                || frozen.len_bytes() + tail.len_bytes() >= MAX_TAIL_BYTES
+        };
+        if !is_full() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + ROOM_TIMEOUT;
+        let mut state = self.signals.state.lock();
+        state.checkpoint = true;
+        self.signals.changed.notify_all();
+        while is_full() {
+            if self.signals.changed.wait_until(&mut state, deadline).timed_out() {
+                let cause = state.last_error.clone().unwrap_or_else(|| "its checkpoint takes too long".into());
+                return Err(StoreError::IndexBehind { cause });
+            }
+        }
+        Ok(())
+    }
+
     /// Asks for the rebuild of what is pending; returns at once.
     pub fn request_reconcile(&self) {
         self.signals.state.lock().reconcile = true;
@@ -244,9 +280,13 @@ impl Worker {
 
     fn checkpoint(&mut self) {
         match self.committer.checkpoint() {
-            Ok(_) => self.index_failures = 0,
+            Ok(_) => {
+                self.index_failures = 0;
+                self.committer.signals.state.lock().last_error = None;
+            }
             Err(error) => {
                 tracing::warn!(%error, "checkpoint failed");
+                self.committer.signals.state.lock().last_error = Some(error.to_string());
                 self.back_off_index();
                 self.committer.signals.state.lock().checkpoint = true;
             }

@@ -54,6 +54,12 @@ pub enum StoreError {
         /// The earlier failure.
         detail: String,
     },
+    /// The index can't keep up, or can't be written at all: nothing was stored.
+    #[error("index behind: {cause}; nothing was stored, try again when it has caught up")]
+    IndexBehind {
+        /// What keeps it.
+        cause: String,
+    },
     /// A value does not fit into the database.
     #[error("a value of {bytes} bytes is too large to store; nothing was stored")]
     TooLarge {

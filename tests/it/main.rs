@@ -5,6 +5,7 @@
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`tree`]: which rows of a session are on the active branch.
@@ -23,6 +24,7 @@ mod differential;
 mod excerpt;
 mod extract;
 mod import_openclaw;
+mod options;
 mod oracle;
 mod queries;
 mod random;

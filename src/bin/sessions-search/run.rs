@@ -24,6 +24,9 @@ use crate::output::Output;
 /// Said until redaction is more than the identity.
 const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
 
+/// How long a search that met pending work goes on with it.
+const SHARE_OF_WORK: Duration = Duration::from_secs(2);
+
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
     let place = Place { root: store_root(cli.store.as_ref())?, agent: AgentId::parse(&cli.agent)?, output };
@@ -137,23 +140,27 @@ impl Place<'_> {
 
     fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
         let request = search_request(args)?;
-        let answer = if args.from.is_empty() {
-            match self.open_existing()? {
-                Some(engine) => {
-                    if args.wait && !engine.wait_for_indexing(Duration::MAX) {
-                        self.output.note("note: indexing is not done yet");
-                    }
-                    engine.search(&request)?
+        let engine = if args.from.is_empty() { self.open_existing()? } else { None };
+        let answer = match &engine {
+            Some(engine) => {
+                if args.wait && !engine.wait_for_indexing(Duration::MAX) {
+                    self.output.note("note: indexing is not done yet");
                 }
-                None => SearchAnswer::no_store(),
+                engine.search(&request)?
             }
-        } else {
-            self.search_files(&args.from, &request)?
+            None if args.from.is_empty() => SearchAnswer::no_store(),
+            None => self.search_files(&args.from, &request)?,
         };
         if self.output.is_json() {
             self.output.json(&answer)?;
         } else {
             self.output.search(&answer)?;
+        }
+        // Others may ask too: a program that meets pending work does a share of it before it ends.
+        if let Some(engine) = engine.filter(|_| answer.indexing)
+            && !engine.wait_for_indexing(SHARE_OF_WORK)
+        {
+            self.output.note("note: indexing goes on with the next command; --wait finishes it");
         }
         Ok(if answer.results.is_empty() { NOTHING } else { DONE })
     }
