@@ -70,6 +70,8 @@ pub struct SkippedFile {
 pub struct ImportSummary {
     /// Sessions that got events.
     pub sessions: u64,
+    /// The same by agent: each has its own store.
+    pub sessions_by_agent: BTreeMap<String, u64>,
     /// Lines stored, headers and metadata included.
     pub events: u64,
     /// Events that yield searchable text, on the active path or not.
@@ -198,6 +200,9 @@ impl Engine {
             }
         }
         run.summary.sessions = run.sessions.len() as u64;
+        for (agent, _) in &run.sessions {
+            *run.summary.sessions_by_agent.entry(agent.as_str().to_owned()).or_default() += 1;
+        }
         Ok(run.summary)
     }
 }

@@ -14,7 +14,7 @@ use crate::model::{MessageId, Role, SessionId, SessionKey, TextSource as _, Time
 use crate::search::excerpt::{Excerpt, ExcerptStyle};
 use crate::search::instances::PhraseFinder;
 use crate::search::phrase_set::PhraseSet;
-use crate::search::query::{ParsedQuery, QueryError};
+use crate::search::query::{self, ParsedQuery, QueryError};
 use crate::search::{Filter, Order, OrdinalSet, Search, SearchFailure, execute};
 use crate::store::{SessionState, StoreError};
 
@@ -74,6 +74,26 @@ impl SearchRequest {
             timeout: None,
             cancel: None,
         }
+    }
+}
+
+impl SearchRequest {
+    /// Whether the request is within its bounds, which no store is needed to tell. [`Engine::search`] asks the same.
+    ///
+    /// # Errors
+    /// [`SearchError`] of bad input.
+    pub fn check(&self) -> Result<(), SearchError> {
+        query::split(&self.query).map(drop)?;
+        if !(1..=MAX_SEARCH_LIMIT).contains(&self.limit) {
+            return Err(SearchError::Limit { max: MAX_SEARCH_LIMIT });
+        }
+        if self.excerpt_utf16.is_some_and(|n| !(1..=MAX_EXCERPT_UTF16).contains(&n)) {
+            return Err(SearchError::ExcerptLength);
+        }
+        if self.session_keys.as_ref().is_some_and(Vec::is_empty) {
+            return Err(SearchError::EmptyKeyFilter);
+        }
+        Ok(())
     }
 }
 
@@ -310,18 +330,9 @@ impl Engine {
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
         let analyzer = self.committer.pipeline().analyzer();
+        request.check()?;
         let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
-        if !(1..=MAX_SEARCH_LIMIT).contains(&request.limit) {
-            return Err(SearchError::Limit { max: MAX_SEARCH_LIMIT });
-        }
-        if request.excerpt_utf16.is_some_and(|n| !(1..=MAX_EXCERPT_UTF16).contains(&n)) {
-            return Err(SearchError::ExcerptLength);
-        }
-        let keys = match &request.session_keys {
-            Some(keys) if keys.is_empty() => return Err(SearchError::EmptyKeyFilter),
-            Some(keys) => Some(resolve_keys(view, keys)?),
-            None => None,
-        };
+        let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
         let scope = Scope::new(view, keys.as_deref());
         let coverage = scope.coverage;
         let warning = warning(coverage.pending > 0, &query.ignored);

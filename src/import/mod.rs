@@ -281,6 +281,14 @@ pub enum ImportError {
     },
 }
 
+impl ImportError {
+    /// Whether the system refused, and not the files as they are.
+    #[must_use]
+    pub fn is_io(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
+}
+
 /// One line of a source, or what stands in its place.
 #[derive(Debug)]
 pub enum Item {

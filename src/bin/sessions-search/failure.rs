@@ -18,6 +18,8 @@ const BUSY: u8 = 4;
 const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
+/// A bug.
+const BUG: u8 = 70;
 
 /// Why the program ends without its answer.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) enum Failure {
     Damaged(String),
     /// The system refused.
     Io(String),
+    /// The program is wrong.
+    Bug,
 }
 
 impl Failure {
@@ -42,12 +46,14 @@ impl Failure {
             Self::Busy(_) => BUSY,
             Self::Damaged(_) => DAMAGED,
             Self::Io(_) => IO,
+            Self::Bug => BUG,
         }
     }
 
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::ClosedPipe => "the reader closed the pipe",
+            Self::Bug => "this is a bug, see above; what was acknowledged is stored, please report it",
             Self::Input(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
         }
     }
@@ -81,7 +87,27 @@ impl From<IdError> for Failure {
     }
 }
 
-/// Operations fail with their own refusals, or with an engine error underneath.
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Store(error) => error.into(),
+            ImportError::Files(import) if import.is_io() => Self::Io(import.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<SearchError> for Failure {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => error.into(),
+            SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+/// The other operations fail with their own refusals, or with an error of the store underneath.
 macro_rules! from_operation {
     ($($error:ident),+) => {$(
         impl From<$error> for Failure {
@@ -95,4 +121,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, HistoryError, ImportError, ListError, SearchError);
+from_operation!(AppendError, DeleteError, HistoryError, ListError);

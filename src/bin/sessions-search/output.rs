@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use sessions_search::{
-    EmptyReason, HistoryAnswer, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport, Timestamp,
+    EmptyReason, HistoryAnswer, HistoryBlock, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport, Timestamp,
 };
 
 use crate::args::{Cli, ColorChoice};
@@ -25,10 +25,22 @@ pub(crate) struct Output {
     quiet: bool,
 }
 
-/// Prints `{"status":…,"error":…}` and nothing else.
-pub(crate) fn print_json_error(status: &str, error: &str) {
-    let value = serde_json::json!({ "status": status, "error": error });
-    let _ = writeln!(io::stdout(), "{value}");
+/// What stands on standard output when a command fails and JSON was asked for.
+#[derive(Serialize)]
+struct JsonFailure<'f> {
+    status: &'static str,
+    error: &'f str,
+}
+
+/// One line: JSON on standard output, or text on standard error.
+pub(crate) fn print_failure(json: bool, error: &str) {
+    if json {
+        if let Ok(text) = serde_json::to_string(&JsonFailure { status: "error", error }) {
+            let _ = writeln!(io::stdout(), "{text}");
+        }
+    } else {
+        let _ = writeln!(io::stderr(), "sessions-search: {}", one_line(error));
+    }
 }
 
 impl Output {
@@ -60,11 +72,7 @@ impl Output {
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
-        if self.json {
-            print_json_error("error", failure.text());
-        } else {
-            let _ = writeln!(io::stderr(), "sessions-search: {}", harmless(failure.text()));
-        }
+        print_failure(self.json, failure.text());
     }
 
     /// One JSON value and a newline.
@@ -137,7 +145,7 @@ impl Output {
             "{bold}{}{reset}  {role}{}{reset}  {}",
             local_time(hit.timestamp),
             hit.role.as_str(),
-            harmless(name)
+            one_line(name)
         );
         let mut line = String::from("  ");
         let mut done = 0;
@@ -175,6 +183,11 @@ impl Output {
             "{} files, {} sessions: {} events ({} searchable messages), {} skipped, {} rejected",
             summary.files, summary.sessions, summary.events, summary.messages, summary.skipped, summary.rejected_total
         );
+        if summary.sessions_by_agent.len() > 1 {
+            for (agent, count) in &summary.sessions_by_agent {
+                let _ = writeln!(text, "  {count} sessions of agent {agent}");
+            }
+        }
         for (reason, count) in &summary.skipped_by_reason {
             let _ = writeln!(text, "  skipped {count}: {}", harmless(reason));
         }
@@ -216,8 +229,11 @@ impl Output {
                 harmless(&message.role),
                 if here { format!("  {}← here{reset}", self.style(MATCH)) } else { String::new() }
             );
-            for line in message.text.lines() {
-                let _ = writeln!(text, "  {}", harmless(line));
+            for block in message.blocks.iter().flatten() {
+                self.block(&mut text, block);
+            }
+            if message.blocks.is_none() {
+                indented(&mut text, &message.text);
             }
         }
         self.text(&text)?;
@@ -232,17 +248,29 @@ impl Output {
         Ok(())
     }
 
+    /// A block that is text as text, any other with its type and name before it.
+    fn block(&self, text: &mut String, block: &HistoryBlock) {
+        if !matches!(block.kind.as_str(), "text" | "input_text" | "output_text") {
+            let name = block.name.as_deref().map(|name| format!(" {}", harmless(name))).unwrap_or_default();
+            let bytes = block.bytes.map(|bytes| format!(", {bytes} bytes left out")).unwrap_or_default();
+            let _ =
+                writeln!(text, "  {}[{}{name}{bytes}]{}", self.style(DIM), harmless(&block.kind), self.style(RESET));
+        }
+        indented(text, block.text.as_deref().unwrap_or_default());
+    }
+
     pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
         let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
         let mut text = String::new();
         for session in &list.sessions {
             let _ = writeln!(
                 text,
-                "{bold}{}{reset}  {}  {} messages{}{}",
+                "{bold}{}{reset}  {}  {dim}{}{reset}  {} messages{}{}",
                 local_time(session.updated_at),
-                harmless(session.session_key.as_str()),
+                one_line(session.session_key.as_str()),
+                one_line(session.session_id.as_str()),
                 session.messages,
-                session.label.as_deref().map(|label| format!("  {}", harmless(label))).unwrap_or_default(),
+                session.label.as_deref().map(|label| format!("  {}", one_line(label))).unwrap_or_default(),
                 if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
             );
         }
@@ -286,9 +314,16 @@ fn local_time(time: Timestamp) -> String {
     }
 }
 
+/// Lines of a message, set in below its head.
+fn indented(to: &mut String, text: &str) {
+    for line in text.lines() {
+        let _ = writeln!(to, "  {}", harmless(line));
+    }
+}
+
 /// Text of a transcript can't move the cursor, set the title or hide what stands beside it.
 fn harmless(text: &str) -> String {
-    text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_control(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// The same, line breaks and tabs shown as spaces.
@@ -304,7 +339,8 @@ fn one_line(text: &str) -> String {
 
 /// C0, C1 and the marks that reorder text: all of them can change what a terminal shows elsewhere.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A word a shell reads back unchanged.
@@ -320,7 +356,7 @@ mod tests {
 
     #[test]
     fn terminal_escapes_are_made_harmless() {
-        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d\te"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\te");
         assert_eq!(one_line("a\nb\tc"), "a b c");
     }
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Engine, HistoryRequest, ImportFormat, ImportOptions, ImportProgress, LineError,
-    ListRequest, OpenOptions, Order, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey,
-    StatusReport, StoreError,
+    AgentId, AppendRequest, Engine, EventPlace, HistoryRequest, ImportFormat, ImportOptions, ImportProgress,
+    ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer, SearchRequest,
+    SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
@@ -24,8 +24,8 @@ use crate::output::Output;
 /// Said until redaction is more than the identity.
 const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
 
-/// How long a search that met pending work goes on with it.
-const SHARE_OF_WORK: Duration = Duration::from_secs(2);
+/// How long a search that met unfinished indexing works on after its answer.
+const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
@@ -89,18 +89,27 @@ impl Place<'_> {
         if !args.redact_pattern.is_empty() {
             return Err(Failure::Input("redaction patterns are not supported by this version".into()));
         }
-        let existed = self.open(&self.root, false).is_ok();
-        let engine = self.open(&self.root, true)?;
+        let (engine, created) = self.open_or_create()?;
         if args.redaction == OnOff::On {
             self.output.note(REDACTION_NOTE);
         }
+        let folder = engine.folder();
         if self.output.is_json() {
-            self.output.json(&json!({ "store": engine.folder(), "created": !existed }))?;
+            self.output.json(&Initialised { store: &folder.to_string_lossy(), created })?;
         } else {
-            let word = if existed { "already there" } else { "made" };
-            self.output.text(&format!("store {word}: {}\n", engine.folder().display()))?;
+            let word = if created { "made" } else { "already there" };
+            self.output.text(&format!("store {word}: {}\n", folder.display()))?;
         }
         Ok(DONE)
+    }
+
+    /// For writing: makes the store where there is none, and tells whether it did.
+    fn open_or_create(&self) -> Result<(Engine, bool), Failure> {
+        match self.open(&self.root, false) {
+            Ok(engine) => Ok((engine, false)),
+            Err(StoreError::Missing { .. }) => Ok((self.open(&self.root, true)?, true)),
+            Err(other) => Err(other.into()),
+        }
     }
 
     fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
@@ -122,7 +131,7 @@ impl Place<'_> {
         engine: &Engine,
         paths: &[PathBuf],
         options: &ImportOptions,
-    ) -> Result<sessions_search::ImportSummary, Failure> {
+    ) -> Result<ImportSummary, Failure> {
         let bar = self.output.shows_progress().then(progress_bar);
         let mut progress = |at: &ImportProgress| {
             if let Some(bar) = &bar {
@@ -140,40 +149,45 @@ impl Place<'_> {
 
     fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
         let request = search_request(args)?;
-        let engine = if args.from.is_empty() { self.open_existing()? } else { None };
-        let answer = match &engine {
-            Some(engine) => {
-                if args.wait && !engine.wait_for_indexing(Duration::MAX) {
-                    self.output.note("note: indexing is not done yet");
-                }
-                engine.search(&request)?
-            }
-            None if args.from.is_empty() => SearchAnswer::no_store(),
-            None => self.search_files(&args.from, &request)?,
-        };
-        if self.output.is_json() {
-            self.output.json(&answer)?;
-        } else {
-            self.output.search(&answer)?;
+        request.check()?;
+        if !args.from.is_empty() {
+            return self.search_files(&args.from, &request);
         }
-        // Others may ask too: a program that meets pending work does a share of it before it ends.
-        if let Some(engine) = engine.filter(|_| answer.indexing)
-            && !engine.wait_for_indexing(SHARE_OF_WORK)
-        {
-            self.output.note("note: indexing goes on with the next command; --wait finishes it");
+        let Some(engine) = self.open_existing()? else { return self.answer(&SearchAnswer::no_store()) };
+        if args.wait && !engine.wait_for_indexing(Duration::MAX) {
+            self.output.note("note: indexing is not done yet");
+        }
+        let answer = engine.search(&request)?;
+        let code = self.answer(&answer)?;
+        if answer.indexing {
+            // Nobody waits for the answer any more; the next search finds more of it done.
+            let _ = engine.wait_for_indexing(WORK_ON);
+        }
+        Ok(code)
+    }
+
+    fn answer(&self, answer: &SearchAnswer) -> Result<u8, Failure> {
+        if self.output.is_json() {
+            self.output.json(answer)?;
+        } else {
+            self.output.search(answer)?;
         }
         Ok(if answer.results.is_empty() { NOTHING } else { DONE })
     }
 
     /// Searches files through a store that goes away again.
-    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<SearchAnswer, Failure> {
+    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
         let engine = self.open(folder.path(), true)?;
         let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
         if summary.rejected_total > 0 {
-            self.output.note(&format!("{} lines could not be read", summary.rejected_total));
+            self.output.note(&format!("note: {} lines could not be read", summary.rejected_total));
         }
-        Ok(engine.search(request)?)
+        for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
+            let them = format!("{sessions} sessions of agent {agent}");
+            self.output.note(&format!("note: {them} are not searched; `--agent {agent}` searches those"));
+        }
+        self.answer(&engine.search(request)?)
     }
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
@@ -197,6 +211,7 @@ impl Place<'_> {
 
     fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {
         let request = ListRequest { archived: args.archived, limit: args.limit, ..ListRequest::default() };
+        request.check()?;
         let list = match self.open_existing()? {
             Some(engine) => engine.sessions(&request)?,
             None => sessions_search::SessionList { count: 0, sessions: Vec::new() },
@@ -219,49 +234,44 @@ impl Place<'_> {
             parent: parse_key(&args.parent)?,
             ..SessionFacts::default()
         };
-        let engine = self.open(&self.root, true)?;
+        let (engine, created) = self.open_or_create()?;
+        if created {
+            self.output.note(REDACTION_NOTE);
+        }
 
-        let mut input = io::stdin().lock();
-        let mut refused = false;
-        let mut number = 0u64;
-        let mut done = false;
-        while !done {
-            let mut lines = Vec::new();
-            let mut numbers = Vec::new();
-            while lines.len() < args.batch as usize {
-                match read_line(&mut input)? {
-                    Line::End => {
-                        done = true;
-                        break;
-                    }
-                    Line::TooLong(bytes) => {
-                        number += 1;
-                        refused = true;
-                        let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
-                        self.output.json(&json!({ "error": error, "line": number }))?;
-                    }
-                    Line::Text(line) => {
-                        number += 1;
-                        if !line.iter().all(u8::is_ascii_whitespace) {
-                            lines.push(line);
-                            numbers.push(number);
-                        }
-                    }
+        let mut input = Lines { input: io::stdin().lock(), number: 0 };
+        let mut answers = Answers { output: self.output, is_read: true, refused: false };
+        loop {
+            let mut batch = Vec::new();
+            let mut too_long = None;
+            while batch.len() < args.batch as usize && too_long.is_none() {
+                match input.next()? {
+                    None => break,
+                    Some((_, Line::Text(line))) if line.iter().all(u8::is_ascii_whitespace) => {}
+                    Some((number, Line::Text(line))) => batch.push((number, line)),
+                    Some((number, Line::TooLong(bytes))) => too_long = Some((number, bytes)),
                 }
             }
-            if lines.is_empty() {
-                continue;
+            let ended = batch.len() < args.batch as usize && too_long.is_none();
+            if !batch.is_empty() {
+                let (numbers, lines): (Vec<u64>, Vec<Vec<u8>>) = batch.into_iter().unzip();
+                let mut request = AppendRequest::new(session_key.clone(), lines);
+                request.session_id.clone_from(&session_id);
+                request.facts = facts.clone();
+                for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
+                    answers.give(number, &result)?;
+                }
             }
-            let mut request = AppendRequest::new(session_key.clone(), lines);
-            request.session_id.clone_from(&session_id);
-            request.facts = facts.clone();
-            for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
-                refused |= result.is_err();
-                self.output.json(&appended(number, result))?;
+            if let Some((number, bytes)) = too_long {
+                let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
+                answers.refuse(number, &error)?;
+            }
+            if ended {
+                break;
             }
         }
         self.close(engine);
-        Ok(if refused { USAGE } else { DONE })
+        Ok(if answers.refused { USAGE } else { DONE })
     }
 
     fn delete(&self, args: &DeleteArgs) -> Result<u8, Failure> {
@@ -347,30 +357,94 @@ fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
     Ok(request)
 }
 
-fn appended(line: u64, result: Result<sessions_search::EventPlace, LineError>) -> serde_json::Value {
-    match result {
-        Ok(place) => json!({
-            "seq": place.seq,
-            "messageId": place.message_id.as_ref().map(sessions_search::MessageId::as_str),
-            "indexed": place.indexed,
-        }),
-        Err(error) => json!({ "error": error.to_string(), "line": line }),
+/// The answer to `init`.
+#[derive(Serialize)]
+struct Initialised<'i> {
+    store: &'i str,
+    created: bool,
+}
+
+/// The answer to one event of `append`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored<'e> {
+    seq: u64,
+    message_id: Option<&'e str>,
+    indexed: bool,
+}
+
+/// The answer to a line of `append` that was not stored.
+#[derive(Serialize)]
+struct Refused<'e> {
+    error: &'e str,
+    line: u64,
+}
+
+/// Answers of `append`, one a line.
+struct Answers<'o> {
+    output: &'o Output,
+    /// Nobody may read the answers; the events are stored all the same.
+    is_read: bool,
+    refused: bool,
+}
+
+impl Answers<'_> {
+    fn give(&mut self, line: u64, result: &Result<EventPlace, LineError>) -> Result<(), Failure> {
+        match result {
+            Ok(EventPlace { seq, message_id, indexed }) => {
+                let message_id = message_id.as_ref().map(MessageId::as_str);
+                self.print(&Stored { seq: *seq, message_id, indexed: *indexed })
+            }
+            Err(error) => self.refuse(line, &error.to_string()),
+        }
+    }
+
+    fn refuse(&mut self, line: u64, error: &str) -> Result<(), Failure> {
+        self.refused = true;
+        self.print(&Refused { error, line })
+    }
+
+    fn print<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
+        if !self.is_read {
+            return Ok(());
+        }
+        match self.output.json(answer) {
+            Err(Failure::ClosedPipe) => {
+                self.is_read = false;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+/// Standard input, line by line, with the number of each from 1.
+struct Lines<R> {
+    input: R,
+    number: u64,
+}
+
+impl<R: io::BufRead> Lines<R> {
+    fn next(&mut self) -> io::Result<Option<(u64, Line)>> {
+        let line = read_line(&mut self.input)?;
+        self.number += 1;
+        Ok(line.map(|line| (self.number, line)))
     }
 }
 
 /// One line of standard input.
 enum Line {
     Text(Vec<u8>),
+    /// Its length in bytes.
     TooLong(u64),
-    End,
 }
 
 /// Reads one line in bounded memory; what is too long is read over.
-fn read_line(input: &mut impl io::BufRead) -> io::Result<Line> {
+fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     let room = MAX_EVENT_BYTES as u64 + 2;
     if input.by_ref().take(room).read_until(b'\n', &mut line)? == 0 {
-        return Ok(Line::End);
+        return Ok(None);
     }
     if line.last() == Some(&b'\n') {
         line.pop();
@@ -382,18 +456,18 @@ fn read_line(input: &mut impl io::BufRead) -> io::Result<Line> {
         loop {
             let available = input.fill_buf()?;
             if available.is_empty() {
-                return Ok(Line::TooLong(bytes));
+                return Ok(Some(Line::TooLong(bytes)));
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let used = end.map_or(available.len(), |at| at + 1);
             bytes += used as u64;
             input.consume(used);
             if end.is_some() {
-                return Ok(Line::TooLong(bytes - 1));
+                return Ok(Some(Line::TooLong(bytes - 1)));
             }
         }
     }
-    Ok(Line::Text(line))
+    Ok(Some(Line::Text(line)))
 }
 
 fn progress_bar() -> ProgressBar {
