@@ -183,7 +183,15 @@ impl Engine {
             total_bytes: found.sources.iter().map(|source| source.len_bytes).sum(),
             ..ImportProgress::default()
         };
-        let mut run = Run { now, revive: options.revive, summary, sessions: BTreeSet::new(), at, progress };
+        let mut run = Run {
+            now,
+            revive: options.revive,
+            summary,
+            sessions: BTreeSet::new(),
+            revived: BTreeSet::new(),
+            at,
+            progress,
+        };
         let mut by_agent: BTreeMap<AgentId, Vec<Source>> = BTreeMap::new();
         for source in found.sources {
             by_agent.entry(source.agent.clone()).or_default().push(source);
@@ -213,6 +221,8 @@ struct Run<'p> {
     revive: bool,
     summary: ImportSummary,
     sessions: BTreeSet<(AgentId, SessionId)>,
+    /// Sessions whose tombstone this run lifted.
+    revived: BTreeSet<(AgentId, SessionId)>,
     at: ImportProgress,
     progress: &'p mut dyn FnMut(&ImportProgress),
 }
@@ -238,9 +248,12 @@ impl Run<'_> {
                 return Ok(());
             }
             engine.committer.revive(source.session_id.clone())?;
+            self.revived.insert((source.agent.clone(), source.session_id.clone()));
         }
         let name = source.canonical_path.to_string_lossy().into_owned();
-        match snapshot.source(&name)? {
+        // Of a session that begins anew every file is read from its beginning, however far it had been read.
+        let is_revived = self.revived.contains(&(source.agent.clone(), source.session_id.clone()));
+        match snapshot.source(&name)?.filter(|_| !is_revived) {
             Some(row) => {
                 let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
                 // The session as the file was imported: it may have become one of its own (D26).
