@@ -70,7 +70,7 @@ impl Payload {
 /// Memory for documents of a checkpoint before they become a segment, in bytes.
 const CHECKPOINT_ARENA_BYTES: usize = 16 * 1024 * 1024;
 /// The same for bulk work: fewer, larger segments.
-const BULK_ARENA_BYTES: usize = 256 * 1024 * 1024;
+const BULK_ARENA_BYTES: usize = 128 * 1024 * 1024;
 /// Share of deleted documents from which a segment is merged for their sake alone.
 const DELETED_SHARE_TO_MERGE: f32 = 0.2;
 /// Most documents of a segment that is merged further.
