@@ -66,7 +66,9 @@ fn a_large_import_in_bulk_answers_like_a_small_one_through_the_tail() {
         import(&small, &path);
     }
     for query in ["a", "cold-brew", "don't café", "the", "会议", "foo_bar", "naïve straße"] {
-        assert_eq!(all(&bulk, query), all(&small, query), "{query}");
+        let (ours, theirs) = (all(&bulk, query), all(&small, query));
+        assert_eq!(ours.len(), theirs.len(), "{query}");
+        assert!(ours == theirs, "{query}");
     }
 
     let again = import(&bulk, &files);
@@ -85,6 +87,32 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+#[test]
+fn a_bulk_import_slower_than_the_idle_time_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let messages = corpus::invented(24, 12_000);
+    let expected = messages.iter().filter(|message| message.text.contains("cold-brew")).count();
+    let (files, searchable) = write_files(folder.path(), &messages);
+    let engine = open(&folder.path().join("store"));
+    let now = Timestamp::from_millis(1_785_000_000_000).unwrap();
+    let mut pauses = 0;
+    // Between two batches the background thread finds the store at rest, with documents in the writer alone.
+    let mut pause = |at: &sessions_search::ImportProgress| {
+        if at.events > 4_000 && pauses == 0 {
+            pauses += 1;
+            std::thread::sleep(std::time::Duration::from_millis(3_000));
+        }
+    };
+    engine.import(&[files], &ImportOptions::default(), now, &mut pause).unwrap();
+    let mut request = SearchRequest::new("a");
+    request.explain = true;
+    let explanation = engine.search(&request).unwrap().explain.unwrap();
+    assert_eq!(explanation.documents as usize, searchable);
+    assert_eq!(all(&engine, "cold-brew").len(), expected);
+    engine.close().unwrap();
+    assert_eq!(all(&open(&folder.path().join("store")), "cold-brew").len(), expected);
 }
 
 #[test]
