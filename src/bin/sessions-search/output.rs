@@ -180,12 +180,17 @@ impl Output {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{} files, {} sessions: {} events ({} searchable messages), {} skipped, {} rejected",
-            summary.files, summary.sessions, summary.events, summary.messages, summary.skipped, summary.rejected_total
+            "{}, {}: {} ({}), {} skipped, {} rejected",
+            counted(summary.files, "file"),
+            counted(summary.sessions, "session"),
+            counted(summary.events, "event"),
+            counted(summary.messages, "searchable message"),
+            summary.skipped,
+            summary.rejected_total
         );
         if summary.sessions_by_agent.len() > 1 {
             for (agent, count) in &summary.sessions_by_agent {
-                let _ = writeln!(text, "  {count} sessions of agent {agent}");
+                let _ = writeln!(text, "  {} of agent {agent}", counted(*count, "session"));
             }
         }
         for (reason, count) in &summary.skipped_by_reason {
@@ -265,11 +270,11 @@ impl Output {
         for session in &list.sessions {
             let _ = writeln!(
                 text,
-                "{bold}{}{reset}  {}  {dim}{}{reset}  {} messages{}{}",
+                "{bold}{}{reset}  {}  {dim}{}{reset}  {}{}{}",
                 local_time(session.updated_at),
                 one_line(session.session_key.as_str()),
                 one_line(session.session_id.as_str()),
-                session.messages,
+                counted(session.messages, "message"),
                 session.label.as_deref().map(|label| format!("  {}", one_line(label))).unwrap_or_default(),
                 if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
             );
@@ -301,6 +306,11 @@ impl Output {
         }
         self.text(&text)
     }
+}
+
+/// `1 session`, `2 sessions`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Reports of one kind shown to people.

@@ -19,7 +19,7 @@ use crate::args::{
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 /// Said until redaction is more than the identity.
 const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
@@ -181,11 +181,11 @@ impl Place<'_> {
         let engine = self.open(folder.path(), true)?;
         let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
         if summary.rejected_total > 0 {
-            self.output.note(&format!("note: {} lines could not be read", summary.rejected_total));
+            self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
         }
         for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
-            let them = format!("{sessions} sessions of agent {agent}");
-            self.output.note(&format!("note: {them} are not searched; `--agent {agent}` searches those"));
+            let them = counted(*sessions, "session");
+            self.output.note(&format!("note: not searched: {them} of agent {agent}; `--agent {agent}` searches those"));
         }
         self.answer(&engine.search(request)?)
     }
@@ -297,7 +297,11 @@ impl Place<'_> {
         if self.output.is_json() {
             self.output.json(&deleted)?;
         } else {
-            self.output.text(&format!("deleted {} sessions, {} messages\n", deleted.sessions, deleted.messages))?;
+            self.output.text(&format!(
+                "deleted {}, {}\n",
+                counted(deleted.sessions, "session"),
+                counted(deleted.messages, "message")
+            ))?;
         }
         Ok(DONE)
     }
