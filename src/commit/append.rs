@@ -5,11 +5,12 @@ use crate::commit::transaction::Transaction;
 use crate::limits::{SYNC_RESOLVE_BYTES, SYNC_RESOLVE_EVENTS};
 use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{
-    Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber,
+    Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber,
 };
 use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
 
 use super::Committer;
+use super::checkpoint::CheckpointError;
 
 /// The session that events go to.
 #[derive(Debug, Clone)]
@@ -71,14 +72,15 @@ pub enum AppendRefusal {
 enum Origin {
     /// The API, now: parents are chosen and rebased, missing times filled in, rewinds resolved at once.
     Live { now: Timestamp },
-    /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import.
-    Import { now: Timestamp },
+    /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import. With `bulk`
+    /// a new session stays hidden until its documents are in the index, past the tail.
+    Import { now: Timestamp, bulk: bool },
 }
 
 impl Origin {
     fn now(self) -> Timestamp {
         match self {
-            Self::Live { now } | Self::Import { now } => now,
+            Self::Live { now } | Self::Import { now, .. } => now,
         }
     }
 }
@@ -86,8 +88,18 @@ impl Origin {
 /// What became of the events of one call, in order; or why the session takes none of them.
 pub type Outcomes = Result<Vec<Result<Appended, AppendRefusal>>, AppendRefusal>;
 
-/// What a source row is to become with the same transaction.
-pub(super) type SourceUpdate = (String, crate::store::SourceRow);
+/// Events of one source, and how far it has been read with them.
+#[derive(Debug)]
+pub struct ImportBatch {
+    /// The session they go to.
+    pub target: SessionTarget,
+    /// The events, in order.
+    pub events: Vec<PreparedEvent>,
+    /// The source's path.
+    pub path: String,
+    /// How far it is read.
+    pub source: SourceRow,
+}
 
 impl Committer {
     /// Stores events now, in one transaction. What they say is searchable when this returns.
@@ -102,27 +114,35 @@ impl Committer {
     ) -> Result<Outcomes, StoreError> {
         self.wait_for_room()?;
         let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Live { now }, None)
-        })
+        self.submit(move |transaction| store_events(transaction, &pipeline, &target, &events, Origin::Live { now }))
     }
 
-    /// Stores one batch of an import and notes how far its source has been read, in one transaction.
+    /// Stores events of several sources and notes how far each has been read, in one transaction. With `bulk`, new
+    /// sessions go straight to the index: they are hidden until [`Committer::finish_bulk`]. One outcome a batch.
     ///
     /// # Errors
     /// As [`Committer::append`].
-    pub fn import_batch(
+    pub fn import(
         &self,
-        target: SessionTarget,
-        events: Vec<PreparedEvent>,
-        source: SourceUpdate,
+        batches: Vec<ImportBatch>,
+        bulk: bool,
         now: Timestamp,
-    ) -> Result<Outcomes, StoreError> {
+    ) -> Result<Vec<Outcomes>, CheckpointError> {
         self.wait_for_room()?;
         let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Import { now }, Some(&source))
-        })
+        let origin = Origin::Import { now, bulk };
+        let write = move |transaction: &mut Transaction<'_, '_>| {
+            let mut outcomes = Vec::with_capacity(batches.len());
+            for batch in &batches {
+                outcomes.push(store_events(transaction, &pipeline, &batch.target, &batch.events, origin)?);
+                transaction.tables.put_source(&batch.path, &batch.source)?;
+            }
+            Ok((outcomes, transaction.take_bulk()))
+        };
+        if !bulk {
+            return Ok(self.submit(write)?.0);
+        }
+        self.add_bulk(|| self.submit(write))
     }
 }
 
@@ -132,9 +152,8 @@ fn store_events(
     target: &SessionTarget,
     events: &[PreparedEvent],
     origin: Origin,
-    source: Option<&SourceUpdate>,
 ) -> Result<Outcomes, StoreError> {
-    let (transcript, mut session) = match open_session(transaction, target, origin.now())? {
+    let (transcript, mut session) = match open_session(transaction, target, origin)? {
         Ok(found) => found,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -142,9 +161,6 @@ fn store_events(
     for prepared in events {
         let mut writer = EventWriter { transaction, pipeline, transcript, session: &mut session, origin };
         outcomes.push(writer.store(prepared)?);
-    }
-    if let Some((path, row)) = source {
-        transaction.tables.put_source(path, row)?;
     }
     transaction.set_session(transcript, session);
     Ok(Ok(outcomes))
@@ -154,7 +170,7 @@ fn store_events(
 fn open_session(
     transaction: &mut Transaction<'_, '_>,
     target: &SessionTarget,
-    now: Timestamp,
+    origin: Origin,
 ) -> Result<Result<(TranscriptNumber, SessionRow), AppendRefusal>, StoreError> {
     let found = match &target.id {
         Some(id) => transaction.tables.transcript(id)?,
@@ -171,14 +187,15 @@ fn open_session(
         merge_facts(&mut row.facts, &target.facts);
         return Ok(Ok((transcript, row)));
     }
+    let is_bulk = matches!(origin, Origin::Import { bulk: true, .. });
     let row = SessionRow {
         session_id: target.id.clone().unwrap_or_else(|| target.new_id.clone()),
         session_key: target.key.clone(),
-        created_at: now,
+        created_at: origin.now(),
         updated_at: target.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
         facts: target.facts.clone(),
         title: None,
-        state: SessionState::Ready,
+        state: if is_bulk { SessionState::Pending(PendingReason::Import) } else { SessionState::Ready },
         ordinal: transaction.next_ordinal(),
         head: Some(Head::default()),
         next_seq: 0,
@@ -188,6 +205,10 @@ fn open_session(
         revision: 0,
     };
     let transcript = transaction.add_session(row.clone(), target.current)?;
+    if is_bulk {
+        transaction.hide_unborn(row.ordinal);
+        transaction.begin_bulk(transcript);
+    }
     Ok(Ok((transcript, row)))
 }
 
@@ -336,12 +357,20 @@ impl EventWriter<'_, '_, '_> {
         let (Some(text), Some((id, message))) = (&prepared.text, prepared.event.searchable()) else {
             return Ok(false);
         };
-        if !self.is_ready() {
-            return Ok(false);
-        }
         let message = IndexedMessage { seq, id, role: message.role, timestamp, text };
-        add_document(self.transaction, self.session, self.transcript, &message)?;
-        Ok(true)
+        if self.is_ready() {
+            add_document(self.transaction, self.session, self.transcript, &message)?;
+            return Ok(true);
+        }
+        if let SessionState::Pending(PendingReason::Import) = self.session.state {
+            if matches!(self.origin, Origin::Import { bulk: true, .. }) {
+                add_document(self.transaction, self.session, self.transcript, &message)?;
+            } else {
+                // Not among the documents of the bulk import: they must not be published without it.
+                self.session.revision += 1;
+            }
+        }
+        Ok(false)
     }
 
     fn scan(&self) -> Result<TreeScan, StoreError> {
@@ -365,9 +394,8 @@ impl EventWriter<'_, '_, '_> {
         if !self.is_ready() || reason == PendingReason::Import || !small {
             if self.is_ready() {
                 mark_pending(self.transaction, self.session, reason)?;
-            } else {
-                self.session.revision += 1;
             }
+            // A rebuild that is under way notices by itself that the path is another one.
             self.session.head = None;
             return Ok(false);
         }
@@ -387,16 +415,10 @@ impl EventWriter<'_, '_, '_> {
         }
         let already: std::collections::BTreeSet<u64> = active.iter().map(|&(seq, _)| seq).collect();
         for &added in path.difference(&already) {
-            let read = |row: EventRow<'_>| (row.text_bytes > 0).then(|| (row.event(), row.timestamp));
-            let Some(Some((Ok(event), timestamp))) =
-                self.transaction.tables.with_event(self.transcript, added, read)?
-            else {
-                continue;
-            };
-            let Some(text) = self.pipeline.text_of(&event) else { continue };
-            let Some((id, message)) = event.searchable() else { continue };
-            let message = IndexedMessage { seq: added, id, role: message.role, timestamp, text: &text };
-            add_document(self.transaction, self.session, self.transcript, &message)?;
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, self.pipeline);
+            if let Some(Some(message)) = self.transaction.tables.with_event(self.transcript, added, read)? {
+                add_document(self.transaction, self.session, self.transcript, &message.indexed())?;
+            }
         }
         Ok(self.transaction.tables.active_document(self.transcript, seq)?.is_some())
     }
@@ -409,6 +431,33 @@ pub(super) struct IndexedMessage<'m> {
     pub(super) role: Role,
     pub(super) timestamp: Timestamp,
     pub(super) text: &'m SearchableText,
+}
+
+/// A message read back from its stored event.
+pub(super) struct StoredMessage {
+    seq: u64,
+    id: MessageId,
+    role: Role,
+    timestamp: Timestamp,
+    pub(super) text: SearchableText,
+}
+
+impl StoredMessage {
+    /// What is searchable of an event. One that can no longer be read is an opaque row: it hides itself, not its
+    /// session (D8).
+    pub(super) fn read(row: &EventRow<'_>, seq: u64, pipeline: &TextPipeline) -> Option<Self> {
+        if row.text_bytes == 0 {
+            return None;
+        }
+        let event = row.event().ok()?;
+        let text = pipeline.text_of(&event)?;
+        let (id, message) = event.searchable()?;
+        Some(Self { seq, id: id.clone(), role: message.role, timestamp: row.timestamp, text })
+    }
+
+    pub(super) fn indexed(&self) -> IndexedMessage<'_> {
+        IndexedMessage { seq: self.seq, id: &self.id, role: self.role, timestamp: self.timestamp, text: &self.text }
+    }
 }
 
 /// Gives a message its document under the session's ordinal.

@@ -11,10 +11,13 @@ use std::ops::ControlFlow;
 use super::Committer;
 use super::prepare::TextPipeline;
 use super::recovery::{self, Opened};
+use super::transaction::Bulk;
 use crate::analysis::TokenText;
 use crate::index::{DocFacts, IndexError, IndexFolder, IndexView, Payload, Tail};
 use crate::model::DocNumber;
-use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, SessionState, StoreError};
+use crate::store::{
+    Death, DocumentRow, IndexNote, IndexNotes, PendingReason, SessionState, StoreError, TranscriptNumber,
+};
 
 /// The index side of a committer, worked on by one thread at a time.
 #[derive(Debug)]
@@ -23,6 +26,10 @@ pub(super) struct IndexState {
     pub(super) folder: Option<IndexFolder>,
     /// What the folder's last commit covers.
     pub(super) covered: IndexNote,
+    /// Sessions of a bulk import whose documents are in the writer, not committed yet.
+    pub(super) bulk: Vec<TranscriptNumber>,
+    /// Documents of these.
+    pub(super) num_bulk_documents: usize,
     /// Set by a failure until it is known what the folder holds.
     pub(super) unsettled: bool,
     /// While the index is rebuilt: the first document number that the rebuild need not reach.
@@ -40,10 +47,87 @@ pub enum CheckpointError {
     Index(#[from] IndexError),
 }
 
+/// A bulk import is committed to the index every so many documents: what a crash can cost is bounded.
+const BULK_CHECKPOINT_DOCUMENTS: usize = 65_536;
 /// Documents of one batch of an index rebuild.
 const REBUILD_BATCH: usize = 65_536;
 
 impl Committer {
+    /// Commits documents of a bulk import and hands them to the index writer. Both under the index lock: a checkpoint
+    /// in between would claim to cover documents that the writer has not got.
+    pub(super) fn add_bulk<R>(
+        &self,
+        commit: impl FnOnce() -> Result<(R, Bulk), StoreError>,
+    ) -> Result<R, CheckpointError> {
+        let mut state = self.index.lock();
+        let state = &mut *state;
+        if state.unsettled {
+            self.settle_folder(state)?;
+        }
+        let (result, bulk) = commit()?;
+        if state.rebuild_until.is_some() {
+            // Whatever is stored now is rebuilt session by session when the index is.
+            return Ok(result);
+        }
+        let mut add = || -> Result<(), IndexError> {
+            let folder = match &mut state.folder {
+                Some(folder) => folder,
+                None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+            };
+            folder.begin(true)?;
+            bulk.documents.iter().try_for_each(|(facts, tokens)| folder.add(facts, tokens))
+        };
+        if let Err(error) = add() {
+            tracing::warn!(%error, "the index writer failed; imported sessions are rebuilt one by one");
+            state.unsettled = true;
+            return Ok(result);
+        }
+        state.bulk.extend(bulk.sessions);
+        state.num_bulk_documents += bulk.documents.len();
+        if state.num_bulk_documents >= BULK_CHECKPOINT_DOCUMENTS {
+            self.finish_bulk_locked(state)?;
+        }
+        Ok(result)
+    }
+
+    /// Commits what a bulk import added to the index and shows its sessions. What could not be shown stays pending
+    /// and is rebuilt by itself.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: the sessions stay pending.
+    pub fn finish_bulk(&self) -> Result<(), CheckpointError> {
+        self.finish_bulk_locked(&mut self.index.lock())
+    }
+
+    fn finish_bulk_locked(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        let sessions = std::mem::take(&mut state.bulk);
+        state.num_bulk_documents = 0;
+        if sessions.is_empty() || state.unsettled || state.rebuild_until.is_some() {
+            return Ok(());
+        }
+        if let Err(error) = self.checkpoint_locked(state) {
+            state.unsettled = true;
+            self.settle_folder(state)?;
+            return Err(error);
+        }
+        self.submit(move |transaction| {
+            for &transcript in &sessions {
+                let Some(mut session) = transaction.session(transcript)?.cloned() else { continue };
+                // A session that needs resolving, or got a message beside the import, is rebuilt instead.
+                let is_whole = session.state == SessionState::Pending(PendingReason::Import)
+                    && session.revision == 0
+                    && session.head.is_some();
+                if is_whole {
+                    session.state = SessionState::Ready;
+                    transaction.show_documents(&session);
+                    transaction.set_session(transcript, session);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
     /// Writes the tail into the index. `false`: there was nothing to do.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Committer;
 use super::checkpoint::CheckpointError;
 use crate::index::Tail;
-use crate::store::{StoreError, TranscriptNumber};
+use crate::store::{PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber};
 
 /// A tail of this many documents …
 const CHECKPOINT_DOCUMENTS: usize = 4_096;
@@ -51,6 +51,8 @@ struct SignalState {
     reconcile: bool,
     last_write: Option<Instant>,
     tail_documents: usize,
+    /// Imports under way; their sessions are theirs to finish.
+    imports: usize,
     /// Why the last checkpoint failed, if it did.
     last_error: Option<String>,
     /// The thread waits for a sign, not for a time.
@@ -119,7 +121,24 @@ impl Drop for Maintenance {
     }
 }
 
+/// An import under way.
+#[derive(Debug)]
+pub struct Importing<'c>(&'c Signals);
+
+impl Drop for Importing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().imports -= 1;
+    }
+}
+
 impl Committer {
+    /// Keeps the background from rebuilding sessions that an import is filling, until the result is dropped.
+    #[must_use]
+    pub fn begin_import(&self) -> Importing<'_> {
+        self.signals.state.lock().imports += 1;
+        Importing(&self.signals)
+    }
+
     /// Waits while the tail is as large as it may be. The index decides nothing about what is stored, but memory has
     /// an end.
     ///
@@ -340,8 +359,17 @@ impl Worker {
         self.failures.retain(|transcript, _| pending.contains(transcript));
         let mut retry_in: Option<Duration> = None;
         for transcript in pending {
-            if self.committer.signals.state.lock().stop {
-                return;
+            let importing = {
+                let state = self.committer.signals.state.lock();
+                if state.stop {
+                    return;
+                }
+                state.imports > 0
+            };
+            let waits_for_import =
+                |session: &Arc<SessionRow>| session.state == SessionState::Pending(PendingReason::Import);
+            if importing && self.committer.pin().sessions.get(transcript).is_some_and(waits_for_import) {
+                continue;
             }
             let (failures, next_try) = self.failures.get(&transcript).copied().unwrap_or((0, Instant::now()));
             let wait = next_try.saturating_duration_since(Instant::now());

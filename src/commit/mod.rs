@@ -14,7 +14,7 @@ mod recovery;
 mod transaction;
 mod view;
 
-pub use append::{AppendRefusal, Appended, EventPlace, SessionTarget};
+pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
 pub use lifecycle::Deleted;

@@ -7,10 +7,9 @@
 use std::ops::ControlFlow;
 
 use super::Committer;
-use super::append::{IndexedMessage, add_document};
-use super::prepare::SearchableText;
-use crate::model::{MessageId, Ordinal, Role, Timestamp};
-use crate::store::{Death, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
+use super::append::{StoredMessage, add_document};
+use crate::model::Ordinal;
+use crate::store::{Death, PendingReason, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
 use crate::transcript::TreeScan;
 
 /// Rows of one transaction at most …
@@ -18,21 +17,15 @@ const BATCH_ROWS: usize = 512;
 /// … and bytes of text.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
+/// Rows that publishing catches up with at most (contract §4.8).
+const MAX_CATCH_UP_ROWS: u64 = 512;
+
 /// How one attempt ended.
 enum Attempt {
     /// The session is ready, gone, or was so before.
     Done,
     /// The session changed under it; what was written is dead.
     Overtaken,
-}
-
-/// A message read for a batch.
-struct Message {
-    seq: u64,
-    id: MessageId,
-    role: Role,
-    timestamp: Timestamp,
-    text: SearchableText,
 }
 
 impl Committer {
@@ -56,38 +49,23 @@ impl Committer {
         }
         self.clear_old_documents(transcript, session.revision)?;
 
-        let mut scan = TreeScan::new();
-        scan_events(&snapshot, transcript, 0, &mut scan)?;
-        let mut path = scan.resolve().path;
+        let mut plan = Plan { scan: TreeScan::new(), path: Vec::new(), seen: 0 };
         let revision = session.revision;
         let Some(ordinal) = self.begin_ordinal(transcript, revision)? else { return Ok(Attempt::Overtaken) };
-
-        let mut seen = session.next_seq;
         let mut snapshot = snapshot;
-        let mut done = 0;
         loop {
-            if !self.write_documents(&snapshot, transcript, revision, ordinal, &path[done..])? {
+            let done = plan.path.len();
+            if !plan.extend(&snapshot, transcript)?
+                || !self.write_documents(&snapshot, transcript, revision, ordinal, &plan.path[done..])?
+            {
                 return Ok(Attempt::Overtaken);
             }
-            done = path.len();
-            // Catch up with what was appended meanwhile, then publish; both are repeated until nothing came between.
+            match self.publish_rebuild(transcript, revision, ordinal, plan)? {
+                Published::Yes => return Ok(Attempt::Done),
+                Published::Overtaken => return Ok(Attempt::Overtaken),
+                Published::Behind(unpublished) => plan = *unpublished,
+            }
             snapshot = self.store().snapshot()?;
-            let Some(now) = snapshot.session(transcript)?.filter(|now| now.revision == revision) else {
-                return Ok(Attempt::Overtaken);
-            };
-            if now.next_seq == seen {
-                if self.publish_rebuild(transcript, revision, ordinal, seen, &scan)? {
-                    return Ok(Attempt::Done);
-                }
-                continue;
-            }
-            scan_events(&snapshot, transcript, seen, &mut scan)?;
-            seen = now.next_seq;
-            let longer = scan.resolve().path;
-            if !longer.starts_with(&path) {
-                return Ok(Attempt::Overtaken);
-            }
-            path = longer;
         }
     }
 
@@ -121,6 +99,8 @@ impl Committer {
             // An attempt that was overtaken, or that a crash ended, leaves documents under the ordinal before.
             transaction.put_death(&Death::Ordinal(session.ordinal))?;
             session.ordinal = transaction.next_ordinal();
+            // From here on its documents come by the tail, whatever it waited for.
+            session.state = SessionState::Pending(PendingReason::Rebuild);
             session.documents = 0;
             session.tokens = 0;
             transaction.hide_unborn(session.ordinal);
@@ -144,15 +124,10 @@ impl Committer {
         let mut rows = 0;
         for (i, &seq) in path.iter().enumerate() {
             rows += 1;
-            let read = snapshot
-                .with_event(transcript, seq, |row| (row.text_bytes > 0).then(|| (row.event(), row.timestamp)))?;
-            // An event that can no longer be read is an opaque row: it hides itself, not its session (D8).
-            if let Some(Some((Ok(event), timestamp))) = read
-                && let Some(text) = self.pipeline().text_of(&event)
-                && let Some((id, message)) = event.searchable()
-            {
-                bytes += text.text.len();
-                batch.push(Message { seq, id: id.clone(), role: message.role, timestamp, text });
+            let read = snapshot.with_event(transcript, seq, |row| StoredMessage::read(&row, seq, self.pipeline()))?;
+            if let Some(Some(message)) = read {
+                bytes += message.text.text.len();
+                batch.push(message);
             }
             if rows >= BATCH_ROWS || bytes >= BATCH_BYTES || i + 1 == path.len() {
                 let messages = std::mem::take(&mut batch);
@@ -170,66 +145,96 @@ impl Committer {
         transcript: TranscriptNumber,
         revision: u64,
         ordinal: Ordinal,
-        messages: Vec<Message>,
+        messages: Vec<StoredMessage>,
     ) -> Result<bool, StoreError> {
         self.submit(move |transaction| {
             let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
                 return Ok(false);
             };
             for message in &messages {
-                let indexed = IndexedMessage {
-                    seq: message.seq,
-                    id: &message.id,
-                    role: message.role,
-                    timestamp: message.timestamp,
-                    text: &message.text,
-                };
-                add_document(transaction, &mut session, transcript, &indexed)?;
+                add_document(transaction, &mut session, transcript, &message.indexed())?;
             }
             transaction.set_session(transcript, session);
             Ok(true)
         })
     }
 
-    /// Makes the rebuild the session's documents. `false`: something came between.
+    /// Makes the rebuild the session's documents. A few rows appended meanwhile are caught up in the same transaction,
+    /// so that a session under sustained writes gets ready too.
     fn publish_rebuild(
         &self,
         transcript: TranscriptNumber,
         revision: u64,
         ordinal: Ordinal,
-        seen: u64,
-        scan: &TreeScan,
-    ) -> Result<bool, StoreError> {
-        let head = scan.resolve().head;
+        mut plan: Plan,
+    ) -> Result<Published, StoreError> {
+        let pipeline = self.pipeline().clone();
         self.submit(move |transaction| {
             let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
-                return Ok(false);
+                return Ok(Published::Overtaken);
             };
-            if session.next_seq != seen {
-                return Ok(false);
+            if session.next_seq - plan.seen > MAX_CATCH_UP_ROWS {
+                return Ok(Published::Behind(Box::new(plan)));
+            }
+            let Plan { scan, path, seen } = &mut plan;
+            transaction.tables.for_each_event(transcript, *seen, |seq, row| {
+                scan.push(seq, &row.tree);
+                Ok(())
+            })?;
+            let resolution = scan.resolve();
+            if !resolution.path.starts_with(path) {
+                return Ok(Published::Overtaken);
+            }
+            for &seq in &resolution.path[path.len()..] {
+                let message =
+                    transaction.tables.with_event(transcript, seq, |row| StoredMessage::read(&row, seq, &pipeline))?;
+                if let Some(Some(message)) = message {
+                    add_document(transaction, &mut session, transcript, &message.indexed())?;
+                }
             }
             session.state = SessionState::Ready;
-            session.head = Some(head);
+            session.head = Some(resolution.head);
             transaction.show_documents(&session);
             transaction.set_session(transcript, session);
-            Ok(true)
+            Ok(Published::Yes)
         })
     }
+}
+
+/// Which rows become documents, as far as they have been looked at.
+struct Plan {
+    scan: TreeScan,
+    path: Vec<u64>,
+    /// First seq not looked at.
+    seen: u64,
+}
+
+impl Plan {
+    /// Looks at the rows appended since. `false`: they change the path otherwise than at its end.
+    fn extend(&mut self, snapshot: &Snapshot, transcript: TranscriptNumber) -> Result<bool, StoreError> {
+        let (scan, seen) = (&mut self.scan, &mut self.seen);
+        snapshot.for_each_event(transcript, *seen, |seq, row| {
+            scan.push(seq, &row.tree);
+            *seen = seq + 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let path = self.scan.resolve().path;
+        let longer = path.starts_with(&self.path);
+        self.path = path;
+        Ok(longer)
+    }
+}
+
+/// How publishing a rebuild ended.
+enum Published {
+    Yes,
+    /// The session changed; the attempt is void.
+    Overtaken,
+    /// Too many rows came meanwhile to catch up in one transaction.
+    Behind(Box<Plan>),
 }
 
 /// The session, if it is still the one the rebuild began with.
 fn still(session: Option<&SessionRow>, revision: u64, ordinal: Ordinal) -> Option<SessionRow> {
     session.filter(|s| s.revision == revision && s.ordinal == ordinal && s.state != SessionState::Ready).cloned()
-}
-
-fn scan_events(
-    snapshot: &Snapshot,
-    transcript: TranscriptNumber,
-    from: u64,
-    scan: &mut TreeScan,
-) -> Result<(), StoreError> {
-    snapshot.for_each_event(transcript, from, |seq, row| {
-        scan.push(seq, &row.tree);
-        Ok(ControlFlow::Continue(()))
-    })
 }

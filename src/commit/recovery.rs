@@ -49,7 +49,14 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
         let (transcript, row) = entry?;
         sessions.set(transcript, Some(row));
     }
-    let mut state = IndexState { folder: None, covered: IndexNote::default(), unsettled: false, rebuild_until: None };
+    let mut state = IndexState {
+        folder: None,
+        covered: IndexNote::default(),
+        bulk: Vec::new(),
+        num_bulk_documents: 0,
+        unsettled: false,
+        rebuild_until: None,
+    };
     match open_folder(store, pipeline, snapshot.index_notes()?) {
         Opened::Usable(folder, note) => {
             state.folder = Some(*folder);

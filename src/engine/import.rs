@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::commit::{Appended, PreparedEvent, SessionTarget};
+use crate::commit::{Appended, CheckpointError, ImportBatch, PreparedEvent, SessionTarget};
 pub use crate::import::Format as ImportFormat;
 use crate::import::{self, DiscoverOptions, Item, Position, Relation, ResumePoint, Source, StoredLines};
 use crate::model::{AgentId, SessionId, Timestamp};
@@ -107,15 +107,29 @@ pub enum ImportError {
     /// The files can't be told apart, or can't be read.
     #[error(transparent)]
     Files(#[from] import::ImportError),
+    /// The index could not be written. What is stored stays, hidden until it is indexed in the background.
+    #[error(transparent)]
+    Index(CheckpointError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
+impl From<CheckpointError> for ImportError {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Store(error) => Self::Store(error),
+            error => Self::Index(error),
+        }
+    }
+}
+
 /// Rows of one transaction at most …
-const BATCH_ROWS: usize = 512;
-/// … and bytes of lines.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+const BATCH_ROWS: usize = 4_096;
+/// … and bytes of lines: the memory of an import beside one line and the index writer's arena.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// From this many bytes of files on, new sessions go straight to the index instead of through the tail.
+const BULK_BYTES: u64 = 4 * 1024 * 1024;
 /// Reports of one kind that a summary lists.
 const MAX_REPORTS: usize = 1_000;
 
@@ -186,9 +200,11 @@ impl Engine {
         let mut run = Run {
             now,
             revive: options.revive,
+            bulk: at.total_bytes >= BULK_BYTES,
             summary,
             sessions: BTreeSet::new(),
             revived: BTreeSet::new(),
+            queued: Queued::default(),
             at,
             progress,
         };
@@ -219,7 +235,9 @@ impl Engine {
 struct Run<'p> {
     now: Timestamp,
     revive: bool,
+    bulk: bool,
     summary: ImportSummary,
+    queued: Queued,
     sessions: BTreeSet<(AgentId, SessionId)>,
     /// Sessions whose tombstone this run lifted.
     revived: BTreeSet<(AgentId, SessionId)>,
@@ -229,14 +247,24 @@ struct Run<'p> {
 
 impl Run<'_> {
     fn sources(&mut self, engine: &Engine, sources: Vec<Source>) -> Result<(), ImportError> {
+        let _importing = engine.committer.begin_import();
+        let mut copies = false;
         for source in sources {
+            // Copies come last, and are compared with what is stored of their owners.
+            if source.copy_of.is_some() && !copies {
+                copies = true;
+                self.flush(engine)?;
+            }
             let (done, len) = (self.at.bytes, source.len_bytes);
             self.source(engine, source)?;
+            if copies {
+                self.flush(engine)?;
+            }
             self.at.files += 1;
             self.at.bytes = done + len;
             (self.progress)(&self.at);
         }
-        Ok(())
+        self.finish(engine)
     }
 
     /// Takes in one file, or says why not.
@@ -326,7 +354,7 @@ impl Run<'_> {
         }
     }
 
-    /// Stores what a reader gives, batch by batch.
+    /// Takes in what a reader gives.
     fn read(
         &mut self,
         engine: &Engine,
@@ -334,15 +362,8 @@ impl Run<'_> {
         reader: import::Reader,
         owns: bool,
     ) -> Result<(), ImportError> {
-        let target = SessionTarget {
-            key: source.session_key.clone(),
-            id: Some(source.session_id.clone()),
-            new_id: source.session_id.clone(),
-            facts: source.facts.clone(),
-            current: source.is_current(),
-        };
         let before = self.at.bytes;
-        let mut batch = Batch::default();
+        let mut batch = SourceBatch::default();
         self.summary.files += 1;
         for item in reader {
             let item = match item {
@@ -362,13 +383,10 @@ impl Run<'_> {
                     let given_id =
                         || if source.numbers_rows() { with_given_id(&event.raw, &event.event) } else { None };
                     let normalized = event.normalized.or_else(given_id);
-                    batch.lines.push(event.line);
-                    batch.events.push(PreparedEvent::of_event(
-                        engine.committer.pipeline(),
-                        event.raw,
-                        normalized,
-                        event.event,
-                    ));
+                    let prepared =
+                        PreparedEvent::of_event(engine.committer.pipeline(), event.raw, normalized, event.event);
+                    batch.lines.push((event.line, prepared.is_searchable()));
+                    batch.events.push(prepared);
                 }
                 Item::Skipped { end, .. } => {
                     self.summary.skip("blank line");
@@ -380,75 +398,121 @@ impl Run<'_> {
                 }
                 Item::Torn { .. } => break,
             }
-            if batch.events.len() >= BATCH_ROWS || batch.bytes >= BATCH_BYTES {
-                self.store(engine, source, &target, std::mem::take(&mut batch), owns, before)?;
+            if self.queued.rows + batch.events.len() >= BATCH_ROWS || self.queued.bytes + batch.bytes >= BATCH_BYTES {
+                self.at.bytes = before + batch.end.map_or(0, |end| end.offset);
+                self.queue(source, std::mem::take(&mut batch), owns)?;
+                self.flush(engine)?;
             }
         }
-        if batch.end.is_some() {
-            self.store(engine, source, &target, batch, owns, before)?;
+        self.queue(source, batch, owns)
+    }
+
+    /// Puts what was read of one source to the next transaction.
+    fn queue(&mut self, source: &Source, batch: SourceBatch, owns: bool) -> Result<(), ImportError> {
+        let Some(end) = batch.end else { return Ok(()) };
+        let point = ResumePoint::at(&source.path, end)
+            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        self.queued.rows += batch.events.len();
+        self.queued.bytes += batch.bytes;
+        self.queued.lines.push(QueuedLines {
+            path: source.path.clone(),
+            session_id: source.session_id.clone(),
+            lines: batch.lines,
+        });
+        self.queued.batches.push(ImportBatch {
+            target: SessionTarget {
+                key: source.session_key.clone(),
+                id: Some(source.session_id.clone()),
+                new_id: source.session_id.clone(),
+                facts: source.facts.clone(),
+                current: source.is_current(),
+            },
+            events: batch.events,
+            path: source.canonical_path.to_string_lossy().into_owned(),
+            source: SourceRow {
+                session_id: source.session_id.clone(),
+                owns,
+                offset: end.offset,
+                line: end.line,
+                mark: point.mark(),
+            },
+        });
+        Ok(())
+    }
+
+    /// Stores what is queued, in one transaction, and accounts for it.
+    fn flush(&mut self, engine: &Engine) -> Result<(), ImportError> {
+        let queued = std::mem::take(&mut self.queued);
+        if queued.batches.is_empty() {
+            return Ok(());
         }
-        if let Some(transcript) = engine.committer.store().snapshot()?.transcript(&source.session_id)? {
+        let outcomes = engine.committer.import(queued.batches, self.bulk, self.now)?;
+        for (QueuedLines { path, session_id, lines }, outcome) in queued.lines.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(results) => {
+                    for ((line, searchable), result) in lines.into_iter().zip(results) {
+                        match result {
+                            Ok(Appended::Stored(_)) => {
+                                self.summary.events += 1;
+                                self.summary.messages += u64::from(searchable);
+                                self.at.events += 1;
+                                self.sessions.insert((engine.agent.clone(), session_id.clone()));
+                            }
+                            Ok(Appended::Known(_)) => self.summary.skip("seen before"),
+                            Err(refusal) => self.summary.reject(&path, line, refusal.to_string()),
+                        }
+                    }
+                }
+                Err(refusal) => {
+                    for (line, _) in lines {
+                        self.summary.reject(&path, line, refusal.to_string());
+                    }
+                }
+            }
+        }
+        (self.progress)(&self.at);
+        Ok(())
+    }
+
+    /// Makes everything that was stored searchable.
+    fn finish(&mut self, engine: &Engine) -> Result<(), ImportError> {
+        self.flush(engine)?;
+        if self.bulk {
+            engine.committer.finish_bulk()?;
+        }
+        for transcript in engine.committer.store().snapshot()?.pending()? {
             engine.committer.rebuild_session(transcript)?;
         }
         Ok(())
     }
-
-    fn store(
-        &mut self,
-        engine: &Engine,
-        source: &Source,
-        target: &SessionTarget,
-        batch: Batch,
-        owns: bool,
-        before: u64,
-    ) -> Result<(), ImportError> {
-        let Some(end) = batch.end else { return Ok(()) };
-        let point = ResumePoint::at(&source.path, end)
-            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-        let row = SourceRow {
-            session_id: source.session_id.clone(),
-            owns,
-            offset: end.offset,
-            line: end.line,
-            mark: point.mark(),
-        };
-        let name = source.canonical_path.to_string_lossy().into_owned();
-        let searchable: Vec<bool> = batch.events.iter().map(PreparedEvent::is_searchable).collect();
-        let stored = engine.committer.import_batch(target.clone(), batch.events, (name, row), self.now)?;
-        match stored {
-            Ok(outcomes) => {
-                for ((line, searchable), result) in batch.lines.into_iter().zip(searchable).zip(outcomes) {
-                    match result {
-                        Ok(Appended::Stored(_)) => {
-                            self.summary.events += 1;
-                            self.summary.messages += u64::from(searchable);
-                            self.at.events += 1;
-                            self.sessions.insert((source.agent.clone(), source.session_id.clone()));
-                        }
-                        Ok(Appended::Known(_)) => self.summary.skip("seen before"),
-                        Err(refusal) => self.summary.reject(&source.path, line, refusal.to_string()),
-                    }
-                }
-            }
-            Err(refusal) => {
-                for line in batch.lines {
-                    self.summary.reject(&source.path, line, refusal.to_string());
-                }
-            }
-        }
-        self.at.bytes = before + end.offset;
-        (self.progress)(&self.at);
-        Ok(())
-    }
 }
 
-/// Lines that will be stored with one transaction.
+/// What was read of one source since the last transaction.
 #[derive(Default)]
-struct Batch {
+struct SourceBatch {
     events: Vec<PreparedEvent>,
-    lines: Vec<u64>,
+    /// For each event its line, and whether it is searchable.
+    lines: Vec<(u64, bool)>,
     bytes: usize,
     end: Option<Position>,
+}
+
+/// The lines of one batch.
+struct QueuedLines {
+    path: PathBuf,
+    session_id: SessionId,
+    /// For each event its line, and whether it is searchable.
+    lines: Vec<(u64, bool)>,
+}
+
+/// What the next transaction will store.
+#[derive(Default)]
+struct Queued {
+    batches: Vec<ImportBatch>,
+    /// For each batch, what to account for.
+    lines: Vec<QueuedLines>,
+    rows: usize,
+    bytes: usize,
 }
 
 /// The line with its id written in, where the importer gave one that the line has not.

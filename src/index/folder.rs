@@ -70,7 +70,7 @@ impl Payload {
 /// Memory for documents of a checkpoint before they become a segment, in bytes.
 const CHECKPOINT_ARENA_BYTES: usize = 16 * 1024 * 1024;
 /// The same for bulk work: fewer, larger segments.
-const BULK_ARENA_BYTES: usize = 256 * 1024 * 1024;
+const BULK_ARENA_BYTES: usize = 128 * 1024 * 1024;
 /// Share of deleted documents from which a segment is merged for their sake alone.
 const DELETED_SHARE_TO_MERGE: f32 = 0.2;
 /// Most documents of a segment that is merged further.
@@ -82,6 +82,8 @@ pub struct IndexFolder {
     index: Index,
     fields: Fields,
     writer: Option<IndexWriter>,
+    /// Additions and deletions since the last commit: they live in the writer alone.
+    uncommitted: usize,
     merges: Vec<FutureResult<Option<tantivy::SegmentMeta>>>,
     policy: LogMergePolicy,
     segments: Vec<Arc<Segment>>,
@@ -136,7 +138,16 @@ impl IndexFolder {
         let mut policy = LogMergePolicy::default();
         policy.set_del_docs_ratio_before_merge(DELETED_SHARE_TO_MERGE);
         policy.set_max_docs_before_merge(MAX_DOCS_TO_MERGE);
-        Self { path: path.to_owned(), index, fields, writer: None, merges: Vec::new(), policy, segments: Vec::new() }
+        Self {
+            path: path.to_owned(),
+            index,
+            fields,
+            writer: None,
+            uncommitted: 0,
+            merges: Vec::new(),
+            policy,
+            segments: Vec::new(),
+        }
     }
 
     /// Moves an unusable index folder out of the way; the returned path is to be removed when the new one is complete.
@@ -218,6 +229,7 @@ impl IndexFolder {
         document.add_i64(fields.timestamp, facts.timestamp.as_millis());
         document.add_u64(fields.role, u64::from(facts.role == Role::Assistant));
         self.writer(CHECKPOINT_ARENA_BYTES)?.add_document(document)?;
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -228,6 +240,7 @@ impl IndexFolder {
     pub fn delete_ordinal(&mut self, ordinal: Ordinal) -> Result<(), IndexError> {
         let term = Term::from_field_u64(self.fields.ordinal, u64::from(ordinal.0));
         self.writer(CHECKPOINT_ARENA_BYTES)?.delete_term(term);
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -243,6 +256,7 @@ impl IndexFolder {
             Box::new(RangeQuery::new(bound(), bound())),
         ]));
         self.writer(CHECKPOINT_ARENA_BYTES)?.delete_query(query)?;
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -255,6 +269,7 @@ impl IndexFolder {
         let mut prepared = self.writer(CHECKPOINT_ARENA_BYTES)?.prepare_commit()?;
         prepared.set_payload(&text);
         prepared.commit()?;
+        self.uncommitted = 0;
         self.load_segments()?;
         Ok(())
     }
@@ -296,10 +311,12 @@ impl IndexFolder {
         Ok(true)
     }
 
-    /// Lets the writer and its memory go. Running merges are abandoned.
+    /// Lets the writer and its memory go, unless it holds what no commit has written yet. Running merges are abandoned.
     pub fn release_writer(&mut self) {
-        self.merges.clear();
-        self.writer = None;
+        if self.uncommitted == 0 {
+            self.merges.clear();
+            self.writer = None;
+        }
     }
 
     fn load_segments(&mut self) -> Result<(), IndexError> {

@@ -5,6 +5,7 @@
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
+//! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
@@ -26,6 +27,7 @@ mod data;
 mod differential;
 mod excerpt;
 mod extract;
+mod import_engine;
 mod import_openclaw;
 mod options;
 mod oracle;
