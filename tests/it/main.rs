@@ -9,6 +9,7 @@
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
@@ -35,6 +36,7 @@ mod program;
 mod queries;
 mod random;
 mod ranking;
+mod readme;
 mod recovery;
 mod tree;
 mod unicode_runs;
