@@ -7,6 +7,7 @@
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`import_rules`]: which part of the code may name which.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
@@ -30,6 +31,7 @@ mod excerpt;
 mod extract;
 mod import_engine;
 mod import_openclaw;
+mod import_rules;
 mod options;
 mod oracle;
 mod program;
