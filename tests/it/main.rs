@@ -6,6 +6,7 @@
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`lifecycle`]: every way a transcript changes.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
@@ -26,6 +27,7 @@ mod excerpt;
 mod extract;
 mod import_engine;
 mod import_openclaw;
+mod lifecycle;
 mod options;
 mod oracle;
 mod queries;
