@@ -203,6 +203,7 @@ impl Engine {
             bulk: at.total_bytes >= BULK_BYTES,
             summary,
             sessions: BTreeSet::new(),
+            revived: BTreeSet::new(),
             queued: Queued::default(),
             at,
             progress,
@@ -238,6 +239,8 @@ struct Run<'p> {
     summary: ImportSummary,
     queued: Queued,
     sessions: BTreeSet<(AgentId, SessionId)>,
+    /// Sessions whose tombstone this run lifted.
+    revived: BTreeSet<(AgentId, SessionId)>,
     at: ImportProgress,
     progress: &'p mut dyn FnMut(&ImportProgress),
 }
@@ -273,9 +276,12 @@ impl Run<'_> {
                 return Ok(());
             }
             engine.committer.revive(source.session_id.clone())?;
+            self.revived.insert((source.agent.clone(), source.session_id.clone()));
         }
         let name = source.canonical_path.to_string_lossy().into_owned();
-        match snapshot.source(&name)? {
+        // Of a session that begins anew every file is read from its beginning, however far it had been read.
+        let is_revived = self.revived.contains(&(source.agent.clone(), source.session_id.clone()));
+        match snapshot.source(&name)?.filter(|_| !is_revived) {
             Some(row) => {
                 let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
                 // The session as the file was imported: it may have become one of its own (D26).

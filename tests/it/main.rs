@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
@@ -14,12 +15,14 @@
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment
-//! variables; without them the tests that need it say so and pass.
+//! queries to ask both, [`corpus`] the messages, [`program`] runs the real program, [`random`] is seeded, and [`data`]
+//! finds what is not part of the repository by environment variables; without them the tests that need it say so and
+//! pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
+mod cli;
 mod corpus;
 mod data;
 mod differential;
@@ -30,6 +33,7 @@ mod import_openclaw;
 mod lifecycle;
 mod options;
 mod oracle;
+mod program;
 mod queries;
 mod random;
 mod ranking;

@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Deleted, Engine, EventPlace, HistoryRequest, ImportFormat, ImportOptions, ImportProgress,
-    ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer, SearchRequest,
-    SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
+    AgentId, AppendRequest, Deleted, Engine, EventPlace, HistoryRequest, ImportError, ImportFormat, ImportOptions,
+    ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer,
+    SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
@@ -77,12 +77,18 @@ impl Place<'_> {
     fn open_existing(&self) -> Result<Option<Engine>, Failure> {
         match self.open(&self.root, false) {
             Ok(engine) => Ok(Some(engine)),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
-                Ok(None)
-            }
+            Err(StoreError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
+    }
+
+    fn note_missing(&self) {
+        self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
+    }
+
+    /// There can't be one without a store.
+    fn no_session(&self, named: &str) -> Failure {
+        Failure::Input(format!("no session {named:?}: there is no store at {}", self.root.display()))
     }
 
     /// After writing: leaves the index so that the next command opens quickly.
@@ -123,6 +129,10 @@ impl Place<'_> {
     }
 
     fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
+        // Looked for before the store is made: nothing is left behind for a slip of the pen.
+        if let Some(path) = args.paths.iter().find(|path| !path.exists()) {
+            return Err(ImportError::MissingPath { path: path.clone() }.into());
+        }
         self.output.note(REDACTION_NOTE);
         let engine = self.open(&self.root, true)?;
         let options = import_options(args.format, args.revive, args.include_deleted);
@@ -163,7 +173,10 @@ impl Place<'_> {
         if !args.from.is_empty() {
             return self.search_files(&args.from, &request);
         }
-        let Some(engine) = self.open_existing()? else { return self.answer(&SearchAnswer::no_store()) };
+        let Some(engine) = self.open_existing()? else {
+            self.note_missing();
+            return self.answer(&SearchAnswer::no_store());
+        };
         if args.wait && !engine.wait_for_indexing(Duration::MAX) {
             self.output.note("note: indexing is not done yet");
         }
@@ -202,7 +215,7 @@ impl Place<'_> {
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {:?}: there is no store yet", args.key)));
+            return Err(self.no_session(&args.key));
         };
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
@@ -224,7 +237,10 @@ impl Place<'_> {
         request.check()?;
         let list = match self.open_existing()? {
             Some(engine) => engine.sessions(&request)?,
-            None => sessions_search::SessionList { count: 0, sessions: Vec::new() },
+            None => {
+                self.note_missing();
+                sessions_search::SessionList { count: 0, sessions: Vec::new() }
+            }
         };
         if self.output.is_json() {
             self.output.json(&list)?;
@@ -288,7 +304,7 @@ impl Place<'_> {
         let (key, id) = (&args.target.session_key, &args.target.session_id);
         let named = key.as_deref().or(id.as_deref()).unwrap_or_default();
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {named:?}: there is no store yet")));
+            return Err(self.no_session(named));
         };
         if !args.yes && !self.confirmed(&format!("delete {named:?} for good?"))? {
             return Ok(NOTHING);
@@ -365,8 +381,8 @@ impl Place<'_> {
     fn status(&self) -> Result<u8, Failure> {
         let (status, code) = match self.open(&self.root, false) {
             Ok(engine) => (engine.status()?, DONE),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
+            Err(StoreError::Missing { .. }) => {
+                self.note_missing();
                 (StatusReport::default(), NOTHING)
             }
             Err(StoreError::Busy { holder }) => {
