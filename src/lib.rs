@@ -12,13 +12,13 @@ mod store;
 mod transcript;
 
 pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
-pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace};
+pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HistoryAnswer,
     HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat,
     ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions,
-    PendingSession, PieceExplanation, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
-    SkippedFile, StatusReport,
+    PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
+    SessionSummary, SkippedFile, StatusReport,
 };
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};
 pub use search::Order;

@@ -8,6 +8,7 @@
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`import_rules`]: which part of the code may name which.
+//! - [`lifecycle`]: every way a transcript changes.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
@@ -32,6 +33,7 @@ mod extract;
 mod import_engine;
 mod import_openclaw;
 mod import_rules;
+mod lifecycle;
 mod options;
 mod oracle;
 mod program;

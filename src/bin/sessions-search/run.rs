@@ -8,18 +8,24 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Engine, EventPlace, HistoryRequest, ImportError, ImportFormat, ImportOptions,
+    AgentId, AppendRequest, Deleted, Engine, EventPlace, HistoryRequest, ImportError, ImportFormat, ImportOptions,
     ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer,
     SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
     AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
-    RoleChoice, SearchArgs, SessionsArgs,
+    PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
 use crate::output::{Output, counted, shell_word};
+
+/// What `rekey`, `archive` and `unarchive` changed.
+#[derive(serde::Serialize)]
+struct ChangedSessions {
+    sessions: u64,
+}
 
 /// Said until redaction is more than the identity.
 const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
@@ -39,6 +45,10 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Sessions(args) => place.sessions(args),
         Command::Append(args) => place.append(args),
         Command::Delete(args) => place.delete(args),
+        Command::Rekey(args) => place.rekey(args),
+        Command::Archive(args) => place.set_archived(&args.key, true),
+        Command::Unarchive(args) => place.set_archived(&args.key, false),
+        Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
     }
 }
@@ -310,20 +320,33 @@ impl Place<'_> {
         let Some(engine) = self.open_existing()? else {
             return Err(self.no_session(named));
         };
-        if !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "delete {named:?} for good? [y/N] ");
-            let mut answer = String::new();
-            io::stdin().read_line(&mut answer)?;
-            if !matches!(answer.trim(), "y" | "Y" | "yes") {
-                self.output.note("nothing was deleted");
-                return Ok(NOTHING);
-            }
+        if !args.yes && !self.confirmed(&format!("delete {named:?} for good?"))? {
+            return Ok(NOTHING);
         }
         let deleted = match (key, id) {
             (Some(key), _) => engine.delete_key(&SessionKey::parse(key)?, now())?,
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        self.deleted(deleted)
+    }
+
+    /// Asks, where somebody is there to answer; nothing ever waits otherwise.
+    fn confirmed(&self, question: &str) -> Result<bool, Failure> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(true);
+        }
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        let yes = matches!(answer.trim(), "y" | "Y" | "yes");
+        if !yes {
+            self.output.note("nothing was deleted");
+        }
+        Ok(yes)
+    }
+
+    fn deleted(&self, deleted: Deleted) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(&deleted)?;
         } else {
@@ -334,6 +357,39 @@ impl Place<'_> {
             ))?;
         }
         Ok(DONE)
+    }
+
+    /// The store, where a command needs one to change something in it.
+    fn open_to_change(&self) -> Result<Engine, Failure> {
+        self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
+    }
+
+    fn rekey(&self, args: &RekeyArgs) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.rekey(&SessionKey::parse(&args.old)?, &SessionKey::parse(&args.new)?)?;
+        self.changed_windows(windows, "renamed")
+    }
+
+    fn set_archived(&self, key: &str, archived: bool) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.set_archived(&SessionKey::parse(key)?, archived)?;
+        self.changed_windows(windows, if archived { "archived" } else { "unarchived" })
+    }
+
+    fn changed_windows(&self, sessions: u64, what: &str) -> Result<u8, Failure> {
+        if self.output.is_json() {
+            self.output.json(&ChangedSessions { sessions })?;
+        } else {
+            self.output.text(&format!("{what} {}\n", counted(sessions, "session")))?;
+        }
+        Ok(DONE)
+    }
+
+    fn prune(&self, args: &PruneArgs) -> Result<u8, Failure> {
+        let before = parse_time(&args.older_than)?;
+        let engine = self.open_to_change()?;
+        if !args.yes && !self.confirmed(&format!("delete every session without activity since {before}?"))? {
+            return Ok(NOTHING);
+        }
+        self.deleted(engine.prune(before, now())?)
     }
 
     fn status(&self) -> Result<u8, Failure> {
