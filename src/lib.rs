@@ -35,6 +35,12 @@ pub mod __internal {
     pub mod import {
         pub use crate::import::*;
     }
+    pub mod store {
+        pub use crate::store::{
+            Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow,
+            SessionState, SourceRow, Statistics, TranscriptNumber, encode_row,
+        };
+    }
 }
 
 /// The README's examples, compiled and run with the tests.

@@ -13,6 +13,7 @@
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
+//! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
@@ -42,5 +43,6 @@ mod random;
 mod ranking;
 mod readme;
 mod recovery;
+mod schema;
 mod tree;
 mod unicode_runs;
