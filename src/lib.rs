@@ -36,3 +36,8 @@ pub mod __internal {
         pub use crate::import::*;
     }
 }
+
+/// The README's examples, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

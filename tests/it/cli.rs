@@ -278,7 +278,7 @@ fn usage_errors_are_one_line_or_json() {
     fails(&program, 2, &["search"], "required arguments were not provided: <WORDS>");
     fails(&program, 2, &["search", "x", "--colour"], "unexpected argument");
     fails(&program, 2, &["search", "x", "--agent", "../up"], "agent id \"../up\" is not valid");
-    fails(&program, 2, &["--store", "", "search", "x"], "--store must name a folder");
+    fails(&program, 2, &["--store", "", "search", "x"], "a value is required for '--store <DIR>'");
     // After `--` it is a word.
     let said = program.run(&["search", "--limit", "x", "--", "--json"]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
@@ -750,4 +750,29 @@ fn agents_have_stores_of_their_own() {
     assert_eq!(program.json(0, &["--agent", "WORK", "sessions"])["count"], 1);
     assert_eq!(program.json(1, &["--agent", "nobody", "search", "otter"])["reason"], "no_store");
     assert!(!program.root().join("agents/nobody").exists());
+}
+
+#[test]
+fn a_deleted_session_stays_deleted_by_whatever_name_it_was_imported() {
+    let program = Program::new();
+    let header = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-05-11T08:00:00Z"}"#;
+    let line = |id: &str, text: &str| format!("{header}\n{}\n", message(id, "user", text));
+    program.write("t/a.jsonl", line("k1", "otter"));
+    let other = program.write("t/b.jsonl", line("k2", "mink"));
+    let folder = program.path("t");
+    let folder = folder.to_str().unwrap();
+    // Two files of one id with no line in common: the second is a session of its own.
+    program.json(0, &["import", folder]);
+    let id = program.json(0, &["search", "mink"])["results"][0]["sessionId"].as_str().unwrap().to_owned();
+    assert!(id.starts_with("s~"), "{id}");
+    program.json(0, &["delete", "--session-id", &id]);
+    let mut grown = fs::read_to_string(&other).unwrap();
+    grown.push_str(&(message("k3", "user", "mink again") + "\n"));
+    fs::write(&other, grown).unwrap();
+    let summary = program.json(0, &["import", folder]);
+    assert!(summary["filesSkipped"][0]["reason"].as_str().unwrap().contains("deleted on purpose"), "{summary}");
+    assert!(program.found(&["mink"]).is_empty());
+    assert_eq!(program.found(&["otter"]), ["k1"]);
+    program.json(0, &["import", "--revive", folder]);
+    assert_eq!(program.found(&["mink"]).len(), 2);
 }

@@ -8,8 +8,10 @@
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`lifecycle`]: every way a transcript changes.
+//! - [`import_rules`]: which part of the code may name which.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
@@ -31,12 +33,14 @@ mod extract;
 mod import_engine;
 mod import_openclaw;
 mod lifecycle;
+mod import_rules;
 mod options;
 mod oracle;
 mod program;
 mod queries;
 mod random;
 mod ranking;
+mod readme;
 mod recovery;
 mod tree;
 mod unicode_runs;

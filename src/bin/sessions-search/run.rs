@@ -19,7 +19,7 @@ use crate::args::{
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, shell_word};
 
 /// What `rekey`, `archive` and `unarchive` changed.
 #[derive(serde::Serialize)]
@@ -35,7 +35,8 @@ const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
-    let place = Place { root: store_root(cli.store.as_ref())?, agent: AgentId::parse(&cli.agent)?, output };
+    let agent = AgentId::parse(&cli.agent)?;
+    let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, output };
     match &cli.command {
         Command::Init(args) => place.init(args),
         Command::Import(args) => place.import(args),
@@ -55,8 +56,21 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
 /// Where a command works, and how it speaks.
 struct Place<'o> {
     root: PathBuf,
+    /// How the program is called to work at the same place, for commands that are printed.
+    call: String,
     agent: AgentId,
     output: &'o Output,
+}
+
+fn call(cli: &Cli, agent: &AgentId) -> String {
+    let mut call = String::from("sessions-search");
+    if let Some(store) = &cli.store {
+        call += &format!(" --store {}", shell_word(&store.to_string_lossy()));
+    }
+    if *agent != AgentId::default() {
+        call += &format!(" --agent {agent}");
+    }
+    call
 }
 
 impl Place<'_> {
@@ -175,13 +189,13 @@ impl Place<'_> {
         }
         let Some(engine) = self.open_existing()? else {
             self.note_missing();
-            return self.answer(&SearchAnswer::no_store());
+            return self.answer(&SearchAnswer::no_store(), None);
         };
         if args.wait && !engine.wait_for_indexing(Duration::MAX) {
             self.output.note("note: indexing is not done yet");
         }
         let answer = engine.search(&request)?;
-        let code = self.answer(&answer)?;
+        let code = self.answer(&answer, Some(&self.call))?;
         if answer.indexing {
             // Nobody waits for the answer any more; the next search finds more of it done.
             let _ = engine.wait_for_indexing(WORK_ON);
@@ -189,11 +203,11 @@ impl Place<'_> {
         Ok(code)
     }
 
-    fn answer(&self, answer: &SearchAnswer) -> Result<u8, Failure> {
+    fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(answer)?;
         } else {
-            self.output.search(answer)?;
+            self.output.search(answer, call)?;
         }
         Ok(if answer.results.is_empty() { NOTHING } else { DONE })
     }
@@ -210,7 +224,7 @@ impl Place<'_> {
             let them = counted(*sessions, "session");
             self.output.note(&format!("note: not searched: {them} of agent {agent}; `--agent {agent}` searches those"));
         }
-        self.answer(&engine.search(request)?)
+        self.answer(&engine.search(request)?, None)
     }
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
