@@ -2,14 +2,13 @@
 
 use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
 use crate::commit::transaction::Transaction;
-use crate::limits::{SYNC_RESOLVE_BYTES, SYNC_RESOLVE_EVENTS};
 use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{
     Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber,
 };
 use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
 
-use super::Committer;
+use super::{Committer, Tuning};
 
 /// The session that events go to.
 #[derive(Debug, Clone)]
@@ -101,10 +100,8 @@ impl Committer {
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
         self.wait_for_room()?;
-        let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Live { now }, None)
-        })
+        let store = self.storing(Origin::Live { now });
+        self.submit(move |transaction| store.events(transaction, &target, &events, None))
     }
 
     /// Stores one batch of an import and notes how far its source has been read, in one transaction.
@@ -119,35 +116,45 @@ impl Committer {
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
         self.wait_for_room()?;
-        let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Import { now }, Some(&source))
-        })
+        let store = self.storing(Origin::Import { now });
+        self.submit(move |transaction| store.events(transaction, &target, &events, Some(&source)))
+    }
+
+    fn storing(&self, origin: Origin) -> Storing {
+        Storing { pipeline: self.pipeline().clone(), tuning: self.tuning().clone(), origin }
     }
 }
 
-fn store_events(
-    transaction: &mut Transaction<'_, '_>,
-    pipeline: &TextPipeline,
-    target: &SessionTarget,
-    events: &[PreparedEvent],
+/// How events are stored, whichever they are.
+struct Storing {
+    pipeline: TextPipeline,
+    tuning: Tuning,
     origin: Origin,
-    source: Option<&SourceUpdate>,
-) -> Result<Outcomes, StoreError> {
-    let (transcript, mut session) = match open_session(transaction, target, origin.now())? {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let mut outcomes = Vec::with_capacity(events.len());
-    for prepared in events {
-        let mut writer = EventWriter { transaction, pipeline, transcript, session: &mut session, origin };
-        outcomes.push(writer.store(prepared)?);
+}
+
+impl Storing {
+    fn events(
+        &self,
+        transaction: &mut Transaction<'_, '_>,
+        target: &SessionTarget,
+        events: &[PreparedEvent],
+        source: Option<&SourceUpdate>,
+    ) -> Result<Outcomes, StoreError> {
+        let (transcript, mut session) = match open_session(transaction, target, self.origin.now())? {
+            Ok(found) => found,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut outcomes = Vec::with_capacity(events.len());
+        for prepared in events {
+            let mut writer = EventWriter { transaction, how: self, transcript, session: &mut session };
+            outcomes.push(writer.store(prepared)?);
+        }
+        if let Some((path, row)) = source {
+            transaction.tables.put_source(path, row)?;
+        }
+        transaction.set_session(transcript, session);
+        Ok(Ok(outcomes))
     }
-    if let Some((path, row)) = source {
-        transaction.tables.put_source(path, row)?;
-    }
-    transaction.set_session(transcript, session);
-    Ok(Ok(outcomes))
 }
 
 /// Finds the session, or makes it.
@@ -211,10 +218,9 @@ fn merge_facts(stored: &mut SessionFacts, given: &SessionFacts) {
 /// Stores the events of one session, one after the other.
 struct EventWriter<'w, 'a, 't> {
     transaction: &'w mut Transaction<'a, 't>,
-    pipeline: &'w TextPipeline,
+    how: &'w Storing,
     transcript: TranscriptNumber,
     session: &'w mut SessionRow,
-    origin: Origin,
 }
 
 impl EventWriter<'_, '_, '_> {
@@ -230,7 +236,7 @@ impl EventWriter<'_, '_, '_> {
             None => Forward::Resolve,
         };
 
-        let (timestamp, timed) = match self.origin {
+        let (timestamp, timed) = match self.how.origin {
             Origin::Live { now } if !event.timestamp.is_known() => (now, true),
             _ => (event.timestamp, false),
         };
@@ -294,7 +300,7 @@ impl EventWriter<'_, '_, '_> {
             let place = EventPlace { seq, message_id: Some(id.clone()), indexed };
             return Ok(Some(Ok(Appended::Known(place))));
         }
-        if matches!(self.origin, Origin::Live { .. })
+        if matches!(self.how.origin, Origin::Live { .. })
             && let Some(key) = &event.idempotency_key
             && let Some(seq) = tables.idempotent_seq(self.transcript, key)?
         {
@@ -314,7 +320,7 @@ impl EventWriter<'_, '_, '_> {
     /// says nothing the tree makes it a child of the leaf.
     fn parent_of(&mut self, event: &Event) -> Result<Option<Parent>, StoreError> {
         let may_be_stale = matches!(event.parent, ParentLink::Stated(Parent::Below(_)));
-        if matches!(self.origin, Origin::Import { .. }) || !may_be_stale {
+        if matches!(self.how.origin, Origin::Import { .. }) || !may_be_stale {
             return Ok(None);
         }
         if self.session.head.is_none() {
@@ -357,16 +363,17 @@ impl EventWriter<'_, '_, '_> {
     /// now; above it, and during an import, the session is hidden until it is rebuilt. Tells whether the event `seq`
     /// can be found.
     fn resolve(&mut self, seq: u64) -> Result<bool, StoreError> {
-        let small = self.session.next_seq <= SYNC_RESOLVE_EVENTS && self.session.event_bytes <= SYNC_RESOLVE_BYTES;
-        let reason = match self.origin {
+        let tuning = &self.how.tuning;
+        let small = self.session.next_seq <= tuning.sync_resolve_events
+            && self.session.event_bytes <= tuning.sync_resolve_bytes;
+        let reason = match self.how.origin {
             Origin::Import { .. } => PendingReason::Import,
             Origin::Live { .. } => PendingReason::Rewind,
         };
         if !self.is_ready() || reason == PendingReason::Import || !small {
+            // A rebuild that is under way catches up with whatever is stored meanwhile.
             if self.is_ready() {
                 mark_pending(self.transaction, self.session, reason)?;
-            } else {
-                self.session.revision += 1;
             }
             self.session.head = None;
             return Ok(false);
@@ -393,7 +400,7 @@ impl EventWriter<'_, '_, '_> {
             else {
                 continue;
             };
-            let Some(text) = self.pipeline.text_of(&event) else { continue };
+            let Some(text) = self.how.pipeline.text_of(&event) else { continue };
             let Some((id, message)) = event.searchable() else { continue };
             let message = IndexedMessage { seq: added, id, role: message.role, timestamp, text: &text };
             add_document(self.transaction, self.session, self.transcript, &message)?;
@@ -431,13 +438,15 @@ pub(super) fn add_document(
     transaction.add_document(session, &row, &message.text.tokens)
 }
 
-/// Hides a ready session until it is rebuilt. Its old documents are dead; their rows go with the rebuild.
+/// Hides a ready session until it is rebuilt. Its old documents are dead; their rows go with the rebuild. Its ordinal is
+/// a new one, for a session's current ordinal is never a dead one.
 pub(super) fn mark_pending(
     transaction: &mut Transaction<'_, '_>,
     session: &mut SessionRow,
     reason: PendingReason,
 ) -> Result<(), StoreError> {
     transaction.kill_documents(session)?;
+    session.ordinal = transaction.next_ordinal();
     session.state = SessionState::Pending(reason);
     session.revision += 1;
     session.documents = 0;

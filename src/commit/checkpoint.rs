@@ -14,7 +14,7 @@ use super::recovery::{self, Opened};
 use crate::analysis::TokenText;
 use crate::index::{DocFacts, IndexError, IndexFolder, IndexView, Payload, Tail};
 use crate::model::DocNumber;
-use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, SessionState, StoreError};
+use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, StoreError};
 
 /// The index side of a committer, worked on by one thread at a time.
 #[derive(Debug)]
@@ -40,38 +40,44 @@ pub enum CheckpointError {
     Index(#[from] IndexError),
 }
 
-/// Documents of one batch of an index rebuild.
-const REBUILD_BATCH: usize = 65_536;
-
 impl Committer {
+    /// Works on the index, and after an error looks at what the folder really holds before anything else is done.
+    fn with_index<R>(
+        &self,
+        work: impl FnOnce(&mut IndexState) -> Result<R, CheckpointError>,
+    ) -> Result<R, CheckpointError> {
+        let mut state = self.index.lock();
+        if state.unsettled {
+            self.settle_folder(&mut state)?;
+        }
+        let result = work(&mut state);
+        if result.is_err() {
+            state.unsettled = true;
+            if let Err(error) = self.settle_folder(&mut state) {
+                tracing::warn!(%error, "what the index holds is not known yet");
+            }
+        }
+        result
+    }
+
     /// Writes the tail into the index. `false`: there was nothing to do.
     ///
     /// # Errors
     /// [`CheckpointError`]: everything stays searchable, and the next attempt starts over.
     pub fn checkpoint(&self) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        if state.unsettled {
-            self.settle_folder(&mut state)?;
-        }
-        if state.rebuild_until.is_some() {
-            return Ok(false);
-        }
-        let view = self.pin();
-        let nothing = view.index.tail.num_docs() == 0 && view.index.frozen.num_docs() == 0;
-        if nothing && view.index.hidden.is_empty() {
-            return Ok(false);
-        }
-        drop(view);
-        let result = self.checkpoint_locked(&mut state);
-        if let Err(error) = &result {
-            tracing::warn!(%error, "checkpoint failed; the tail stays in memory");
-            state.unsettled = true;
-            self.settle_folder(&mut state)?;
-        }
-        result.map(|()| true)
+        self.with_index(|state| {
+            let view = self.pin();
+            let nothing = view.index.tail.num_docs() == 0 && view.index.frozen.num_docs() == 0;
+            if state.rebuild_until.is_some() || nothing && view.index.hidden.is_empty() {
+                return Ok(false);
+            }
+            drop(view);
+            self.write_checkpoint(state)?;
+            Ok(true)
+        })
     }
 
-    fn checkpoint_locked(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+    fn write_checkpoint(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
         // A frozen tail of a failed attempt is written first: there is one frozen tail at a time.
         let refreeze = self.pin().index.frozen.num_docs() == 0;
         let intent = self.write_intent(state.covered, refreeze)?;
@@ -79,7 +85,7 @@ impl Committer {
         let deaths = view.snapshot.deaths(state.covered.deaths)?;
         let folder = match &mut state.folder {
             Some(folder) => folder,
-            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+            None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(false)?;
         let analyzer = self.pipeline().analyzer();
@@ -101,7 +107,7 @@ impl Committer {
                 }
             }
         }
-        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
         let segments = folder.segments().to_vec();
         self.publish_index(|index| {
             index.segments = segments;
@@ -121,14 +127,16 @@ impl Committer {
         self.submit(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
-            let intent = IndexNote {
-                checkpoint: last + 1,
-                // A frozen tail that is tried again ends where its first intent said.
-                documents: match notes.intent.filter(|_| !freeze) {
-                    Some(earlier) => earlier.documents,
-                    None => transaction.counters.next_document,
+            let checkpoint = last + 1;
+            let intent = match notes.intent.filter(|_| !freeze) {
+                // A frozen tail that is tried again ends where its first intent said. Later deaths are left for the
+                // next checkpoint: they may concern documents that stay in the tail.
+                Some(earlier) => IndexNote { checkpoint, ..earlier },
+                None => IndexNote {
+                    checkpoint,
+                    documents: transaction.counters.next_document,
+                    deaths: transaction.counters.next_death,
                 },
-                deaths: transaction.counters.next_death,
             };
             let confirmed = (covered.checkpoint > 0).then_some(covered);
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
@@ -140,16 +148,21 @@ impl Committer {
         })
     }
 
-    /// After a failure: looks at what the folder really holds.
+    /// After a failure: looks at what the folder really holds. Where that is of no use everything is hidden until the
+    /// index is rebuilt from the store.
     fn settle_folder(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
         state.folder = None;
-        let snapshot = self.store().snapshot()?;
-        match recovery::open_folder(self.store(), self.pipeline(), snapshot.index_notes()?) {
-            Opened::Usable(folder, note) => {
-                let deaths = snapshot.deaths(0)?;
-                let (segments, arrived) = (folder.segments().to_vec(), note != state.covered);
+        let snapshot = self.snapshot()?;
+        let place = self.index_place();
+        match recovery::open_folder(&place, self.uuid()?, self.pipeline(), snapshot.index_notes()?) {
+            Opened::Usable(folder, note) if state.rebuild_until.is_some() => {
                 state.folder = Some(*folder);
                 state.covered = note;
+            }
+            Opened::Usable(folder, note) => {
+                let deaths = snapshot.deaths(0)?;
+                let arrived = note != state.covered;
+                let segments = folder.segments().to_vec();
                 self.publish_index(|index| {
                     index.segments = segments;
                     index.watermark = note.documents;
@@ -158,30 +171,37 @@ impl Committer {
                         forget(index, &deaths, note.deaths);
                     }
                 })?;
+                state.folder = Some(*folder);
+                state.covered = note;
             }
             Opened::Nothing if state.covered.checkpoint == 0 => {}
-            Opened::Nothing | Opened::Unusable(_) => self.begin_index_rebuild(state)?,
+            Opened::Nothing => self.begin_index_rebuild(state)?,
+            Opened::Unusable(reason) => {
+                tracing::warn!(reason, "the index is set aside and rebuilt from the transcripts");
+                self.begin_index_rebuild(state)?;
+                IndexFolder::set_aside(&place).map_err(IndexError::from)?;
+            }
         }
         state.unsettled = false;
         Ok(())
     }
 
-    /// Gives up the index: everything is hidden until it is rebuilt from the store.
+    /// Gives up what the index holds: everything is hidden until it is rebuilt from the store.
     fn begin_index_rebuild(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
-        state.folder = None;
-        IndexFolder::set_aside(&self.store().location().index()).map_err(IndexError::from)?;
+        if state.rebuild_until.is_none() {
+            let until = self.submit(|transaction| {
+                transaction.freeze_tail();
+                Ok(transaction.counters.next_document)
+            })?;
+            self.publish_index(|index| {
+                index.segments = Vec::new();
+                index.watermark = 0;
+                index.frozen = Tail::default();
+                index.rebuilding = true;
+            })?;
+            state.rebuild_until = Some(until);
+        }
         state.covered = IndexNote::default();
-        let until = self.submit(|transaction| {
-            transaction.freeze_tail();
-            Ok(transaction.counters.next_document)
-        })?;
-        state.rebuild_until = Some(until);
-        self.publish_index(|index| {
-            index.segments = Vec::new();
-            index.watermark = 0;
-            index.frozen = Tail::default();
-            index.rebuilding = true;
-        })?;
         Ok(())
     }
 
@@ -190,32 +210,38 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`]: what is done stays done; the next call goes on.
     pub fn rebuild_index_batch(&self) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        let state = &mut *state;
-        let Some(until) = state.rebuild_until else { return Ok(false) };
+        self.with_index(|state| {
+            let Some(until) = state.rebuild_until else { return Ok(false) };
+            if state.folder.is_none() || state.covered.documents < until {
+                self.write_rebuild_batch(state, until)?;
+            }
+            if state.covered.documents >= until {
+                self.publish_index_rebuild(state)?;
+            }
+            Ok(true)
+        })
+    }
+
+    fn write_rebuild_batch(&self, state: &mut IndexState, until: u64) -> Result<(), CheckpointError> {
         let view = self.pin();
         let folder = match &mut state.folder {
             Some(folder) => folder,
-            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+            None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(true)?;
-        let from = state.covered.documents;
         let mut next = until;
         let mut added = 0;
         let mut failed = None;
-        view.snapshot.for_each_document(from, |number, row| {
+        view.snapshot.for_each_document(state.covered.documents, |number, row| {
             if number.0 >= until {
                 return Ok(ControlFlow::Break(()));
             }
-            if added == REBUILD_BATCH {
+            if added == self.tuning().index_batch_documents {
                 next = number.0;
                 return Ok(ControlFlow::Break(()));
             }
-            let live = view
-                .sessions
-                .get(row.transcript)
-                .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
-            if live {
+            // Those of a session that is being rebuilt are hidden, and shown when it is ready.
+            if view.sessions.get(row.transcript).is_some_and(|session| session.ordinal == row.ordinal) {
                 added += 1;
                 let tokens = TokenText::new(self.pipeline().analyzer(), row.text);
                 if let Err(error) = folder.add(&facts_of(number, &row), &tokens) {
@@ -238,23 +264,26 @@ impl Committer {
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
             Ok(intent)
         })?;
-        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
         state.covered = intent;
-        if next >= until {
-            let segments = folder.segments().to_vec();
-            state.rebuild_until = None;
-            folder.start_merges()?;
-            self.publish_index(|index| {
-                index.segments = segments;
-                index.watermark = intent.documents;
-                index.rebuilding = false;
-            })?;
-            let index_path = self.store().location().index();
-            if let Err(error) = IndexFolder::remove_set_aside(&index_path) {
-                tracing::warn!(%error, "an old index could not be removed");
-            }
+        Ok(())
+    }
+
+    /// Shows an index that the rebuild has completed.
+    fn publish_index_rebuild(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        let Some(folder) = &mut state.folder else { return Ok(()) };
+        let (segments, watermark) = (folder.segments().to_vec(), state.covered.documents);
+        self.publish_index(|index| {
+            index.segments = segments;
+            index.watermark = watermark;
+            index.rebuilding = false;
+        })?;
+        state.rebuild_until = None;
+        folder.start_merges()?;
+        if let Err(error) = IndexFolder::remove_set_aside(&self.index_place()) {
+            tracing::warn!(%error, "an old index could not be removed");
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes in merges that have ended; without any, and with `release`, lets the writer go. Tells whether merges
@@ -263,17 +292,20 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`] when merged segments can't be opened.
     pub(super) fn tend_merges(&self, release: bool) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        let Some(folder) = &mut state.folder else { return Ok(false) };
-        if folder.collect_merges()? {
-            folder.start_merges()?;
-            let segments = folder.segments().to_vec();
-            self.publish_index(|index| index.segments = segments)?;
-        }
-        if release && !folder.is_merging() {
-            folder.release_writer();
-        }
-        Ok(folder.is_merging())
+        self.with_index(|state| {
+            let Some(folder) = &mut state.folder else { return Ok(false) };
+            if folder.collect_merges()? {
+                folder.start_merges()?;
+                let segments = folder.segments().to_vec();
+                if state.rebuild_until.is_none() {
+                    self.publish_index(|index| index.segments = segments)?;
+                }
+            }
+            if release && !folder.is_merging() {
+                folder.release_writer();
+            }
+            Ok(folder.is_merging())
+        })
     }
 
     /// Whether the index is being rebuilt.

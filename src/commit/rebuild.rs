@@ -1,28 +1,79 @@
 //! Rebuilding a pending session's documents from its events, in bounded batches (contract §4.5, design of reconcile).
 //!
-//! A rebuild writes under a new ordinal that nobody sees until one transaction makes it the session's. It reads a
-//! pinned snapshot; the session's revision fences it against rewinds, deletes and replacements meanwhile, and rows
-//! appended meanwhile are caught up before it is published.
+//! A rebuild first claims the session with a new ordinal, then writes documents under it that nobody sees, from a
+//! pinned snapshot. The last transaction reads what was stored meanwhile, takes away and adds the documents that make
+//! the difference, and publishes. So a rebuild ends however fast others write to its session, and whatever they write.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::Committer;
 use super::append::{IndexedMessage, add_document};
-use super::prepare::SearchableText;
+use super::prepare::{SearchableText, TextPipeline};
+use super::transaction::Transaction;
 use crate::model::{MessageId, Ordinal, Role, Timestamp};
-use crate::store::{Death, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
-use crate::transcript::TreeScan;
+use crate::store::{Death, EventRow, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
+use crate::transcript::{Head, TreeScan};
 
-/// Rows of one transaction at most …
-const BATCH_ROWS: usize = 512;
-/// … and bytes of text.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Which sessions are being rebuilt; a session is by one thread at a time.
+#[derive(Debug, Default)]
+pub(super) struct Rebuilds {
+    running: Mutex<BTreeSet<TranscriptNumber>>,
+    ended: Condvar,
+}
 
-/// How one attempt ended.
-enum Attempt {
-    /// The session is ready, gone, or was so before.
-    Done,
-    /// The session changed under it; what was written is dead.
+impl Rebuilds {
+    fn enter(&self, transcript: TranscriptNumber) -> Running<'_> {
+        let mut running = self.running.lock();
+        while !running.insert(transcript) {
+            self.ended.wait(&mut running);
+        }
+        Running { all: self, transcript }
+    }
+}
+
+struct Running<'r> {
+    all: &'r Rebuilds,
+    transcript: TranscriptNumber,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.all.running.lock().remove(&self.transcript);
+        self.all.ended.notify_all();
+    }
+}
+
+/// The right to write a session's documents: whoever changes its revision or ordinal ends it.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    transcript: TranscriptNumber,
+    revision: u64,
+    ordinal: Ordinal,
+}
+
+impl Claim {
+    /// The session, if the claim still holds.
+    fn session(self, transaction: &mut Transaction<'_, '_>) -> Result<Option<SessionRow>, StoreError> {
+        let session = transaction.session(self.transcript)?;
+        Ok(session.filter(|session| self.holds(session)).cloned())
+    }
+
+    fn holds(self, session: &SessionRow) -> bool {
+        session.revision == self.revision && session.ordinal == self.ordinal && session.state != SessionState::Ready
+    }
+}
+
+/// How the last transaction of a rebuild ended.
+enum Published {
+    /// The session is ready.
+    Yes,
+    /// Too much was stored meanwhile.
+    Behind,
+    /// The claim is lost.
     Overtaken,
 }
 
@@ -35,201 +86,280 @@ struct Message {
     text: SearchableText,
 }
 
+impl Message {
+    /// `None`: nothing to search. An event that can no longer be read is an opaque row: it hides itself, not its
+    /// session (D8).
+    fn of(pipeline: &TextPipeline, seq: u64, row: &EventRow<'_>) -> Option<Self> {
+        if row.text_bytes == 0 {
+            return None;
+        }
+        let event = row.event().ok()?;
+        let text = pipeline.text_of(&event)?;
+        let (id, message) = event.searchable()?;
+        Some(Self { seq, id: id.clone(), role: message.role, timestamp: row.timestamp, text })
+    }
+
+    fn add(
+        &self,
+        transaction: &mut Transaction<'_, '_>,
+        session: &mut SessionRow,
+        transcript: TranscriptNumber,
+    ) -> Result<(), StoreError> {
+        let indexed = IndexedMessage {
+            seq: self.seq,
+            id: &self.id,
+            role: self.role,
+            timestamp: self.timestamp,
+            text: &self.text,
+        };
+        add_document(transaction, session, transcript, &indexed)
+    }
+}
+
+/// What a rebuild has done so far.
+struct Progress {
+    scan: TreeScan,
+    /// Rows below are in `scan`.
+    seen: u64,
+    /// Rows that have their documents, where there is anything to search in them.
+    written: BTreeSet<u64>,
+}
+
 impl Committer {
     /// Rebuilds one pending session; a session that is not pending is left alone.
     ///
     /// # Errors
     /// [`StoreError`]: the session stays pending and hidden.
     pub fn rebuild_session(&self, transcript: TranscriptNumber) -> Result<(), StoreError> {
-        loop {
-            if let Attempt::Done = self.attempt_rebuild(transcript)? {
-                return Ok(());
+        let _running = self.rebuilds.enter(transcript);
+        while let Some(claim) = self.claim(transcript)? {
+            if self.rebuild_claimed(claim)? {
+                break;
             }
         }
+        Ok(())
     }
 
-    fn attempt_rebuild(&self, transcript: TranscriptNumber) -> Result<Attempt, StoreError> {
-        let snapshot = self.store().snapshot()?;
-        let Some(session) = snapshot.session(transcript)? else { return Ok(Attempt::Done) };
-        if session.state == SessionState::Ready {
-            return Ok(Attempt::Done);
+    /// Does it all for one claim. `false`: the claim was lost.
+    fn rebuild_claimed(&self, claim: Claim) -> Result<bool, StoreError> {
+        if !self.clear_old_documents(claim)? {
+            return Ok(false);
         }
-        self.clear_old_documents(transcript, session.revision)?;
-
-        let mut scan = TreeScan::new();
-        scan_events(&snapshot, transcript, 0, &mut scan)?;
-        let mut path = scan.resolve().path;
-        let revision = session.revision;
-        let Some(ordinal) = self.begin_ordinal(transcript, revision)? else { return Ok(Attempt::Overtaken) };
-
-        let mut seen = session.next_seq;
-        let mut snapshot = snapshot;
-        let mut done = 0;
+        let mut progress = Progress { scan: TreeScan::new(), seen: 0, written: BTreeSet::new() };
         loop {
-            if !self.write_documents(&snapshot, transcript, revision, ordinal, &path[done..])? {
-                return Ok(Attempt::Overtaken);
-            }
-            done = path.len();
-            // Catch up with what was appended meanwhile, then publish; both are repeated until nothing came between.
-            snapshot = self.store().snapshot()?;
-            let Some(now) = snapshot.session(transcript)?.filter(|now| now.revision == revision) else {
-                return Ok(Attempt::Overtaken);
+            let snapshot = self.snapshot()?;
+            let Some(session) = snapshot.session(claim.transcript)?.filter(|session| claim.holds(session)) else {
+                return Ok(false);
             };
-            if now.next_seq == seen {
-                if self.publish_rebuild(transcript, revision, ordinal, seen, &scan)? {
-                    return Ok(Attempt::Done);
-                }
-                continue;
-            }
-            scan_events(&snapshot, transcript, seen, &mut scan)?;
-            seen = now.next_seq;
-            let longer = scan.resolve().path;
-            if !longer.starts_with(&path) {
-                return Ok(Attempt::Overtaken);
-            }
-            path = longer;
-        }
-    }
-
-    /// Removes the document rows of the ordinal that was killed when the session became pending, and of earlier
-    /// attempts.
-    fn clear_old_documents(&self, transcript: TranscriptNumber, revision: u64) -> Result<(), StoreError> {
-        loop {
-            let more = self.submit(move |transaction| {
-                let current = transaction.session(transcript)?.is_some_and(|s| s.revision == revision);
-                if !current {
-                    return Ok(false);
-                }
-                let active = transaction.tables.active_at_most(transcript, BATCH_ROWS)?;
-                for &(seq, number) in &active {
-                    transaction.tables.remove_document(number)?;
-                    transaction.tables.set_active(transcript, seq, None)?;
-                }
-                Ok(active.len() == BATCH_ROWS)
+            snapshot.for_each_event(claim.transcript, progress.seen, |seq, row| {
+                progress.scan.push(seq, &row.tree);
+                Ok(ControlFlow::Continue(()))
             })?;
-            if !more {
-                return Ok(());
+            progress.seen = session.next_seq;
+            let path: BTreeSet<u64> = progress.scan.resolve().path.into_iter().collect();
+            let left: Vec<u64> = progress.written.difference(&path).copied().collect();
+            let missing: Vec<u64> = path.difference(&progress.written).copied().collect();
+            if !self.take_documents(claim, left)? || !self.write_documents(&snapshot, claim, &missing)? {
+                return Ok(false);
+            }
+            drop(snapshot);
+            progress.written = path;
+            let (outcome, given_back) = self.publish_rebuild(claim, progress)?;
+            progress = given_back;
+            match outcome {
+                Published::Yes => return Ok(true),
+                Published::Behind => {}
+                Published::Overtaken => return Ok(false),
             }
         }
     }
 
-    /// Gives out the new ordinal and hides it. `None`: the session changed.
-    fn begin_ordinal(&self, transcript: TranscriptNumber, revision: u64) -> Result<Option<Ordinal>, StoreError> {
+    /// Gives a pending session its new ordinal and hides it. `None`: it is not pending.
+    fn claim(&self, transcript: TranscriptNumber) -> Result<Option<Claim>, StoreError> {
         self.submit(move |transaction| {
-            let session = transaction.session(transcript)?;
-            let Some(mut session) = session.filter(|s| s.revision == revision).cloned() else { return Ok(None) };
-            // An attempt that was overtaken, or that a crash ended, leaves documents under the ordinal before.
-            transaction.put_death(&Death::Ordinal(session.ordinal))?;
+            let session = transaction.session(transcript)?.filter(|s| s.state != SessionState::Ready).cloned();
+            let Some(mut session) = session else { return Ok(None) };
+            if session.documents > 0 {
+                // An attempt that was overtaken, or that a crash ended, left documents under the ordinal before.
+                transaction.put_death(&Death::Ordinal(session.ordinal))?;
+            }
             session.ordinal = transaction.next_ordinal();
             session.documents = 0;
             session.tokens = 0;
             transaction.hide_unborn(session.ordinal);
-            let ordinal = session.ordinal;
+            let claim = Claim { transcript, revision: session.revision, ordinal: session.ordinal };
             transaction.set_session(transcript, session);
-            Ok(Some(ordinal))
+            Ok(Some(claim))
         })
     }
 
-    /// Writes the documents of `path`. `false`: the session changed.
-    fn write_documents(
-        &self,
-        snapshot: &Snapshot,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        path: &[u64],
-    ) -> Result<bool, StoreError> {
-        let mut batch = Vec::new();
-        let mut bytes = 0;
-        let mut rows = 0;
-        for (i, &seq) in path.iter().enumerate() {
-            rows += 1;
-            let read = snapshot
-                .with_event(transcript, seq, |row| (row.text_bytes > 0).then(|| (row.event(), row.timestamp)))?;
-            // An event that can no longer be read is an opaque row: it hides itself, not its session (D8).
-            if let Some(Some((Ok(event), timestamp))) = read
-                && let Some(text) = self.pipeline().text_of(&event)
-                && let Some((id, message)) = event.searchable()
-            {
-                bytes += text.text.len();
-                batch.push(Message { seq, id: id.clone(), role: message.role, timestamp, text });
+    /// Removes the document rows of the ordinal that was killed when the session became pending, and of earlier
+    /// attempts. `false`: the claim is lost.
+    fn clear_old_documents(&self, claim: Claim) -> Result<bool, StoreError> {
+        let rows = self.tuning().session_batch_rows;
+        loop {
+            let cleared = self.submit(move |transaction| {
+                if claim.session(transaction)?.is_none() {
+                    return Ok(None);
+                }
+                let active = transaction.tables.active_at_most(claim.transcript, rows)?;
+                for &(seq, number) in &active {
+                    transaction.tables.remove_document(number)?;
+                    transaction.tables.set_active(claim.transcript, seq, None)?;
+                }
+                Ok(Some(active.len()))
+            })?;
+            match cleared {
+                None => return Ok(false),
+                Some(cleared) if cleared < rows => return Ok(true),
+                Some(_) => {}
             }
-            if rows >= BATCH_ROWS || bytes >= BATCH_BYTES || i + 1 == path.len() {
-                let messages = std::mem::take(&mut batch);
-                if !messages.is_empty() && !self.write_batch(transcript, revision, ordinal, messages)? {
+        }
+    }
+
+    /// Writes the documents of these rows. `false`: the claim is lost.
+    fn write_documents(&self, snapshot: &Snapshot, claim: Claim, seqs: &[u64]) -> Result<bool, StoreError> {
+        let tuning = self.tuning();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for (i, &seq) in seqs.iter().enumerate() {
+            let read = |row: EventRow<'_>| Message::of(self.pipeline(), seq, &row);
+            if let Some(message) = snapshot.with_event(claim.transcript, seq, read)?.flatten() {
+                bytes += message.text.text.len();
+                batch.push(message);
+            }
+            let full = batch.len() >= tuning.session_batch_rows || bytes >= tuning.session_batch_bytes;
+            if (full || i + 1 == seqs.len()) && !batch.is_empty() {
+                if !self.write_batch(claim, std::mem::take(&mut batch))? {
                     return Ok(false);
                 }
-                (bytes, rows) = (0, 0);
+                bytes = 0;
             }
         }
         Ok(true)
     }
 
-    fn write_batch(
-        &self,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        messages: Vec<Message>,
-    ) -> Result<bool, StoreError> {
-        self.submit(move |transaction| {
-            let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
+    /// Takes away the documents of rows that left the path while they were written. `false`: the claim is lost.
+    fn take_documents(&self, claim: Claim, seqs: Vec<u64>) -> Result<bool, StoreError> {
+        for batch in seqs.chunks(self.tuning().session_batch_rows) {
+            let batch = batch.to_vec();
+            let held = self.submit(move |transaction| {
+                let Some(mut session) = claim.session(transaction)? else { return Ok(false) };
+                take(transaction, &mut session, claim.transcript, &batch)?;
+                transaction.set_session(claim.transcript, session);
+                Ok(true)
+            })?;
+            if !held {
                 return Ok(false);
-            };
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_batch(&self, claim: Claim, messages: Vec<Message>) -> Result<bool, StoreError> {
+        self.submit(move |transaction| {
+            let Some(mut session) = claim.session(transaction)? else { return Ok(false) };
             for message in &messages {
-                let indexed = IndexedMessage {
-                    seq: message.seq,
-                    id: &message.id,
-                    role: message.role,
-                    timestamp: message.timestamp,
-                    text: &message.text,
-                };
-                add_document(transaction, &mut session, transcript, &indexed)?;
+                message.add(transaction, &mut session, claim.transcript)?;
             }
-            transaction.set_session(transcript, session);
+            transaction.set_session(claim.transcript, session);
             Ok(true)
         })
     }
 
-    /// Makes the rebuild the session's documents. `false`: something came between.
-    fn publish_rebuild(
-        &self,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        seen: u64,
-        scan: &TreeScan,
-    ) -> Result<bool, StoreError> {
-        let head = scan.resolve().head;
-        self.submit(move |transaction| {
-            let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
-                return Ok(false);
-            };
-            if session.next_seq != seen {
-                return Ok(false);
-            }
-            session.state = SessionState::Ready;
-            session.head = Some(head);
-            transaction.show_documents(&session);
-            transaction.set_session(transcript, session);
-            Ok(true)
-        })
+    /// Takes in what was stored since `progress`, and makes the rebuild the session's documents.
+    fn publish_rebuild(&self, claim: Claim, progress: Progress) -> Result<(Published, Progress), StoreError> {
+        let pipeline = self.pipeline().clone();
+        let progress = Arc::new(progress);
+        let (shared, transcript) = (Arc::clone(&progress), claim.transcript);
+        let (rows, bytes) = (self.tuning().session_batch_rows, self.tuning().session_batch_bytes);
+        let outcome = self.submit(move |transaction| {
+            let Some(session) = claim.session(transaction)? else { return Ok(Published::Overtaken) };
+            Finish { transaction, pipeline: &pipeline, session, transcript, rows, bytes }.run(&shared)
+        })?;
+        // The write is gone with its outcome, so this is the only owner; else the rows are read again.
+        let progress = Arc::try_unwrap(progress).unwrap_or_else(|shared| Progress {
+            scan: shared.scan.clone(),
+            seen: shared.seen,
+            written: shared.written.clone(),
+        });
+        Ok((outcome, progress))
     }
 }
 
-/// The session, if it is still the one the rebuild began with.
-fn still(session: Option<&SessionRow>, revision: u64, ordinal: Ordinal) -> Option<SessionRow> {
-    session.filter(|s| s.revision == revision && s.ordinal == ordinal && s.state != SessionState::Ready).cloned()
-}
-
-fn scan_events(
-    snapshot: &Snapshot,
+/// Takes away the documents of these rows.
+fn take(
+    transaction: &mut Transaction<'_, '_>,
+    session: &mut SessionRow,
     transcript: TranscriptNumber,
-    from: u64,
-    scan: &mut TreeScan,
+    seqs: &[u64],
 ) -> Result<(), StoreError> {
-    snapshot.for_each_event(transcript, from, |seq, row| {
-        scan.push(seq, &row.tree);
-        Ok(ControlFlow::Continue(()))
-    })
+    let mut dead = Vec::new();
+    for &seq in seqs {
+        if let Some(number) = transaction.tables.active_document(transcript, seq)? {
+            transaction.kill_document(session, transcript, seq, number)?;
+            dead.push(number);
+        }
+    }
+    if dead.is_empty() {
+        return Ok(());
+    }
+    transaction.put_death(&Death::Documents { ordinal: session.ordinal, numbers: dead })
+}
+
+/// The last transaction of a rebuild. It reads at most `rows` rows stored meanwhile, and changes as many documents, of
+/// at most `bytes` of text; where there is more to do another round comes before it.
+struct Finish<'f, 'a, 't> {
+    transaction: &'f mut Transaction<'a, 't>,
+    pipeline: &'f TextPipeline,
+    session: SessionRow,
+    transcript: TranscriptNumber,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Finish<'_, '_, '_> {
+    fn run(mut self, progress: &Progress) -> Result<Published, StoreError> {
+        let head = if self.session.next_seq == progress.seen {
+            progress.scan.resolve().head
+        } else {
+            match self.catch_up(progress)? {
+                Some(head) => head,
+                None => return Ok(Published::Behind),
+            }
+        };
+        self.session.state = SessionState::Ready;
+        self.session.head = Some(head);
+        self.transaction.show_documents(&self.session);
+        self.transaction.set_session(self.transcript, self.session);
+        Ok(Published::Yes)
+    }
+
+    /// `None`: too much was stored meanwhile, and nothing is changed.
+    fn catch_up(&mut self, progress: &Progress) -> Result<Option<Head>, StoreError> {
+        if self.session.next_seq - progress.seen > self.rows as u64 {
+            return Ok(None);
+        }
+        let mut scan = progress.scan.clone();
+        let mut bytes = 0;
+        self.transaction.tables.for_each_event(self.transcript, progress.seen, |seq, row| {
+            scan.push(seq, &row.tree);
+            bytes += row.text_bytes as usize;
+            Ok(())
+        })?;
+        let resolution = scan.resolve();
+        let path: BTreeSet<u64> = resolution.path.into_iter().collect();
+        let left: Vec<u64> = progress.written.difference(&path).copied().collect();
+        let joined: Vec<u64> = path.difference(&progress.written).copied().collect();
+        if left.len() + joined.len() > self.rows || bytes > self.bytes {
+            return Ok(None);
+        }
+        take(self.transaction, &mut self.session, self.transcript, &left)?;
+        for seq in joined {
+            let read = |row: EventRow<'_>| Message::of(self.pipeline, seq, &row);
+            if let Some(message) = self.transaction.tables.with_event(self.transcript, seq, read)?.flatten() {
+                message.add(self.transaction, &mut self.session, self.transcript)?;
+            }
+        }
+        Ok(Some(resolution.head))
+    }
 }

@@ -161,7 +161,7 @@ impl<'a, 't> Transaction<'a, 't> {
         Ok(())
     }
 
-    /// Removes one document of a ready session from its active path.
+    /// Removes one document of a session from its active path. It counted if the session is ready.
     pub(super) fn kill_document(
         &mut self,
         session: &mut SessionRow,
@@ -173,8 +173,10 @@ impl<'a, 't> Transaction<'a, 't> {
         self.tables.set_active(transcript, seq, None)?;
         session.documents = session.documents.saturating_sub(1);
         session.tokens = session.tokens.saturating_sub(length);
-        self.statistics.documents = self.statistics.documents.saturating_sub(1);
-        self.statistics.tokens = self.statistics.tokens.saturating_sub(length);
+        if session.state == SessionState::Ready {
+            self.statistics.documents = self.statistics.documents.saturating_sub(1);
+            self.statistics.tokens = self.statistics.tokens.saturating_sub(length);
+        }
         self.effects.changes.push(Change::HideDocument(DocNumber(number), session.ordinal));
         Ok(())
     }

@@ -165,6 +165,7 @@ impl Engine {
             format: options.format,
             include_deleted: options.include_deleted,
         };
+        self.committer.heal()?;
         let found = import::discover(paths, &discover)?;
         if let Some(path) = found.missing.into_iter().next() {
             return Err(ImportError::MissingPath { path });
@@ -226,7 +227,7 @@ impl Run<'_> {
 
     /// Takes in one file, or says why not.
     fn source(&mut self, engine: &Engine, source: Source) -> Result<(), ImportError> {
-        let snapshot = engine.committer.store().snapshot()?;
+        let snapshot = engine.committer.snapshot()?;
         if snapshot.tombstone(&source.session_id)?.is_some() {
             if !self.revive {
                 self.summary.skip_file(&source.path, "the session was deleted on purpose; `--revive` imports it again");
@@ -369,7 +370,7 @@ impl Run<'_> {
         if batch.end.is_some() {
             self.store(engine, source, &target, batch, owns, before)?;
         }
-        if let Some(transcript) = engine.committer.store().snapshot()?.transcript(&source.session_id)? {
+        if let Some(transcript) = engine.committer.snapshot()?.transcript(&source.session_id)? {
             engine.committer.rebuild_session(transcript)?;
         }
         Ok(())

@@ -129,6 +129,11 @@ impl From<redb::DatabaseError> for StoreError {
     fn from(error: redb::DatabaseError) -> Self {
         match error {
             redb::DatabaseError::DatabaseAlreadyOpen => Self::Busy { holder: "another process".into() },
+            redb::DatabaseError::Storage(redb::StorageError::Io(source))
+                if matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+            {
+                Self::damaged(source.to_string())
+            }
             redb::DatabaseError::Storage(redb::StorageError::Io(source)) => {
                 Self::Io { doing: "opening the transcript store".into(), source: Arc::new(source) }
             }
