@@ -3,6 +3,7 @@
 mod analysis;
 mod commit;
 mod engine;
+mod files;
 mod import;
 mod index;
 pub mod limits;
@@ -34,6 +35,12 @@ pub mod __internal {
     pub use crate::transcript::*;
     pub mod import {
         pub use crate::import::*;
+    }
+    /// What stands in for the disk, and the thresholds of the engine.
+    #[cfg(feature = "__internal_faults")]
+    pub mod faults {
+        pub use crate::commit::Tuning;
+        pub use crate::files::*;
     }
 }
 
