@@ -101,6 +101,7 @@
 mod analysis;
 mod commit;
 mod engine;
+mod files;
 mod import;
 mod index;
 pub mod limits;
@@ -139,6 +140,12 @@ pub mod __internal {
             Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow,
             SessionState, SourceRow, Statistics, TranscriptNumber, encode_row,
         };
+    }
+    /// What stands in for the disk, and the thresholds of the engine.
+    #[cfg(feature = "__internal_faults")]
+    pub mod faults {
+        pub use crate::commit::Tuning;
+        pub use crate::files::*;
     }
 }
 

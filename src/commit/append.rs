@@ -2,15 +2,14 @@
 
 use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
 use crate::commit::transaction::Transaction;
-use crate::limits::{SYNC_RESOLVE_BYTES, SYNC_RESOLVE_EVENTS};
 use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{
     Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber,
 };
 use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
 
-use super::Committer;
 use super::checkpoint::CheckpointError;
+use super::{Committer, Tuning};
 
 /// The session that events go to.
 #[derive(Debug, Clone)]
@@ -113,8 +112,8 @@ impl Committer {
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
         self.wait_for_room()?;
-        let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| store_events(transaction, &pipeline, &target, &events, Origin::Live { now }))
+        let store = self.storing(Origin::Live { now });
+        self.submit(move |transaction| store.events(transaction, &target, &events))
     }
 
     /// Stores events of several sources and notes how far each has been read, in one transaction. With `bulk`, new
@@ -129,12 +128,11 @@ impl Committer {
         now: Timestamp,
     ) -> Result<Vec<Outcomes>, CheckpointError> {
         self.wait_for_room()?;
-        let pipeline = self.pipeline().clone();
-        let origin = Origin::Import { now, bulk };
+        let store = self.storing(Origin::Import { now, bulk });
         let write = move |transaction: &mut Transaction<'_, '_>| {
             let mut outcomes = Vec::with_capacity(batches.len());
             for batch in &batches {
-                outcomes.push(store_events(transaction, &pipeline, &batch.target, &batch.events, origin)?);
+                outcomes.push(store.events(transaction, &batch.target, &batch.events)?);
                 transaction.tables.put_source(&batch.path, &batch.source)?;
             }
             Ok((outcomes, transaction.take_bulk()))
@@ -144,26 +142,38 @@ impl Committer {
         }
         self.add_bulk(|| self.submit(write))
     }
+
+    fn storing(&self, origin: Origin) -> Storing {
+        Storing { pipeline: self.pipeline().clone(), tuning: self.tuning().clone(), origin }
+    }
 }
 
-fn store_events(
-    transaction: &mut Transaction<'_, '_>,
-    pipeline: &TextPipeline,
-    target: &SessionTarget,
-    events: &[PreparedEvent],
+/// How events are stored, whichever they are.
+struct Storing {
+    pipeline: TextPipeline,
+    tuning: Tuning,
     origin: Origin,
-) -> Result<Outcomes, StoreError> {
-    let (transcript, mut session) = match open_session(transaction, target, origin)? {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let mut outcomes = Vec::with_capacity(events.len());
-    for prepared in events {
-        let mut writer = EventWriter { transaction, pipeline, transcript, session: &mut session, origin };
-        outcomes.push(writer.store(prepared)?);
+}
+
+impl Storing {
+    fn events(
+        &self,
+        transaction: &mut Transaction<'_, '_>,
+        target: &SessionTarget,
+        events: &[PreparedEvent],
+    ) -> Result<Outcomes, StoreError> {
+        let (transcript, mut session) = match open_session(transaction, target, self.origin)? {
+            Ok(found) => found,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut outcomes = Vec::with_capacity(events.len());
+        for prepared in events {
+            let mut writer = EventWriter { transaction, how: self, transcript, session: &mut session };
+            outcomes.push(writer.store(prepared)?);
+        }
+        transaction.set_session(transcript, session);
+        Ok(Ok(outcomes))
     }
-    transaction.set_session(transcript, session);
-    Ok(Ok(outcomes))
 }
 
 /// Finds the session, or makes it.
@@ -233,10 +243,9 @@ fn merge_facts(stored: &mut SessionFacts, given: &SessionFacts) {
 /// Stores the events of one session, one after the other.
 struct EventWriter<'w, 'a, 't> {
     transaction: &'w mut Transaction<'a, 't>,
-    pipeline: &'w TextPipeline,
+    how: &'w Storing,
     transcript: TranscriptNumber,
     session: &'w mut SessionRow,
-    origin: Origin,
 }
 
 impl EventWriter<'_, '_, '_> {
@@ -252,7 +261,7 @@ impl EventWriter<'_, '_, '_> {
             None => Forward::Resolve,
         };
 
-        let (timestamp, timed) = match self.origin {
+        let (timestamp, timed) = match self.how.origin {
             Origin::Live { now } if !event.timestamp.is_known() => (now, true),
             _ => (event.timestamp, false),
         };
@@ -316,7 +325,7 @@ impl EventWriter<'_, '_, '_> {
             let place = EventPlace { seq, message_id: Some(id.clone()), indexed };
             return Ok(Some(Ok(Appended::Known(place))));
         }
-        if matches!(self.origin, Origin::Live { .. })
+        if matches!(self.how.origin, Origin::Live { .. })
             && let Some(key) = &event.idempotency_key
             && let Some(seq) = tables.idempotent_seq(self.transcript, key)?
         {
@@ -336,7 +345,7 @@ impl EventWriter<'_, '_, '_> {
     /// says nothing the tree makes it a child of the leaf.
     fn parent_of(&mut self, event: &Event) -> Result<Option<Parent>, StoreError> {
         let may_be_stale = matches!(event.parent, ParentLink::Stated(Parent::Below(_)));
-        if matches!(self.origin, Origin::Import { .. }) || !may_be_stale {
+        if matches!(self.how.origin, Origin::Import { .. }) || !may_be_stale {
             return Ok(None);
         }
         if self.session.head.is_none() {
@@ -364,7 +373,7 @@ impl EventWriter<'_, '_, '_> {
             return Ok(true);
         }
         if let SessionState::Pending(PendingReason::Import) = self.session.state {
-            if matches!(self.origin, Origin::Import { bulk: true, .. }) {
+            if matches!(self.how.origin, Origin::Import { bulk: true, .. }) {
                 add_document(self.transaction, self.session, self.transcript, &message)?;
             } else {
                 // Not among the documents of the bulk import: they must not be published without it.
@@ -387,16 +396,21 @@ impl EventWriter<'_, '_, '_> {
     /// now; above it, and during an import, the session is hidden until it is rebuilt. Tells whether the event `seq`
     /// can be found.
     fn resolve(&mut self, seq: u64) -> Result<bool, StoreError> {
-        let small = self.session.next_seq <= SYNC_RESOLVE_EVENTS && self.session.event_bytes <= SYNC_RESOLVE_BYTES;
-        let reason = match self.origin {
+        let tuning = &self.how.tuning;
+        let small = self.session.next_seq <= tuning.sync_resolve_events
+            && self.session.event_bytes <= tuning.sync_resolve_bytes;
+        let reason = match self.how.origin {
             Origin::Import { .. } => PendingReason::Import,
             Origin::Live { .. } => PendingReason::Rewind,
         };
         if !self.is_ready() || reason == PendingReason::Import || !small {
-            if self.is_ready() {
-                mark_pending(self.transaction, self.session, reason)?;
+            match self.session.state {
+                SessionState::Ready => mark_pending(self.transaction, self.session, reason)?,
+                // What the bulk import has of it may have left the path.
+                SessionState::Pending(PendingReason::Import) => self.session.revision += 1,
+                // A rebuild that is under way catches up with whatever is stored meanwhile.
+                SessionState::Pending(_) => {}
             }
-            // A rebuild that is under way notices by itself that the path is another one.
             self.session.head = None;
             return Ok(false);
         }
@@ -416,7 +430,7 @@ impl EventWriter<'_, '_, '_> {
         }
         let already: std::collections::BTreeSet<u64> = active.iter().map(|&(seq, _)| seq).collect();
         for &added in path.difference(&already) {
-            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, self.pipeline);
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, &self.how.pipeline);
             if let Some(Some(message)) = self.transaction.tables.with_event(self.transcript, added, read)? {
                 add_document(self.transaction, self.session, self.transcript, &message.indexed())?;
             }
@@ -481,13 +495,16 @@ pub(super) fn add_document(
     transaction.add_document(session, &row, &message.text.tokens)
 }
 
-/// Hides a ready session until it is rebuilt. Its old documents are dead; their rows go with the rebuild.
+/// Hides a ready session until it is rebuilt. Its old documents are dead; their rows go with the rebuild. Its ordinal is
+/// a new one, for a session's current ordinal is never a dead one.
 pub(super) fn mark_pending(
     transaction: &mut Transaction<'_, '_>,
     session: &mut SessionRow,
     reason: PendingReason,
 ) -> Result<(), StoreError> {
     transaction.kill_documents(session)?;
+    session.ordinal = transaction.next_ordinal();
+    transaction.hide_unborn(session.ordinal);
     session.state = SessionState::Pending(reason);
     session.revision += 1;
     session.documents = 0;

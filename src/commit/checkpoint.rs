@@ -20,7 +20,7 @@ use crate::store::{
 };
 
 /// The index side of a committer, worked on by one thread at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct IndexState {
     /// The folder; `None` until the first checkpoint of a new store.
     pub(super) folder: Option<IndexFolder>,
@@ -36,6 +36,14 @@ pub(super) struct IndexState {
     pub(super) rebuild_until: Option<u64>,
 }
 
+impl IndexState {
+    /// The sessions of a bulk import whose documents the writer holds; they are nobody's then.
+    fn take_bulk(&mut self) -> Vec<TranscriptNumber> {
+        self.num_bulk_documents = 0;
+        std::mem::take(&mut self.bulk)
+    }
+}
+
 /// Why a checkpoint did not happen. The tail stays, is still searched, and is tried again.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CheckpointError {
@@ -47,47 +55,59 @@ pub enum CheckpointError {
     Index(#[from] IndexError),
 }
 
-/// A bulk import is committed to the index every so many documents: what a crash can cost is bounded.
-const BULK_CHECKPOINT_DOCUMENTS: usize = 65_536;
-/// Documents of one batch of an index rebuild.
-const REBUILD_BATCH: usize = 65_536;
-
 impl Committer {
+    /// Works on the index, and after an error looks at what the folder really holds before anything else is done.
+    fn with_index<R>(
+        &self,
+        work: impl FnOnce(&mut IndexState) -> Result<R, CheckpointError>,
+    ) -> Result<R, CheckpointError> {
+        let mut state = self.index.lock();
+        if state.unsettled {
+            self.settle_folder(&mut state)?;
+        }
+        let result = work(&mut state);
+        if result.is_err() {
+            state.unsettled = true;
+            if let Err(error) = self.settle_folder(&mut state) {
+                tracing::warn!(%error, "what the index holds is not known yet");
+            }
+        }
+        result
+    }
+
     /// Commits documents of a bulk import and hands them to the index writer. Both under the index lock: a checkpoint
     /// in between would claim to cover documents that the writer has not got.
     pub(super) fn add_bulk<R>(
         &self,
         commit: impl FnOnce() -> Result<(R, Bulk), StoreError>,
     ) -> Result<R, CheckpointError> {
-        let mut state = self.index.lock();
-        let state = &mut *state;
-        if state.unsettled {
-            self.settle_folder(state)?;
-        }
-        let (result, bulk) = commit()?;
-        if state.rebuild_until.is_some() {
-            // Whatever is stored now is rebuilt session by session when the index is.
-            return Ok(result);
-        }
-        let mut add = || -> Result<(), IndexError> {
-            let folder = match &mut state.folder {
-                Some(folder) => folder,
-                None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+        self.with_index(|state| {
+            let (result, bulk) = commit()?;
+            // While the index is rebuilt, or a frozen tail waits whose note says nothing of these documents, what is
+            // stored is rebuilt session by session.
+            if state.rebuild_until.is_some() || self.pin().index.frozen.num_docs() > 0 {
+                return Ok(result);
+            }
+            let mut add = || -> Result<(), IndexError> {
+                let folder = match &mut state.folder {
+                    Some(folder) => folder,
+                    None => state.folder.insert(IndexFolder::create(&self.index_place())?),
+                };
+                folder.begin(true)?;
+                bulk.documents.iter().try_for_each(|(facts, tokens)| folder.add(facts, tokens))
             };
-            folder.begin(true)?;
-            bulk.documents.iter().try_for_each(|(facts, tokens)| folder.add(facts, tokens))
-        };
-        if let Err(error) = add() {
-            tracing::warn!(%error, "the index writer failed; imported sessions are rebuilt one by one");
-            state.unsettled = true;
-            return Ok(result);
-        }
-        state.bulk.extend(bulk.sessions);
-        state.num_bulk_documents += bulk.documents.len();
-        if state.num_bulk_documents >= BULK_CHECKPOINT_DOCUMENTS {
-            self.finish_bulk_locked(state)?;
-        }
-        Ok(result)
+            if let Err(error) = add() {
+                tracing::warn!(%error, "the index writer failed; imported sessions are rebuilt one by one");
+                state.unsettled = true;
+                return Ok(result);
+            }
+            state.bulk.extend(bulk.sessions);
+            state.num_bulk_documents += bulk.documents.len();
+            if state.num_bulk_documents >= self.tuning().bulk_checkpoint_documents {
+                self.publish_bulk(state)?;
+            }
+            Ok(result)
+        })
     }
 
     /// Commits what a bulk import added to the index and shows its sessions. What could not be shown stays pending
@@ -96,27 +116,20 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`]: the sessions stay pending.
     pub fn finish_bulk(&self) -> Result<(), CheckpointError> {
-        self.finish_bulk_locked(&mut self.index.lock())
+        self.with_index(|state| self.publish_bulk(state))
     }
 
-    fn finish_bulk_locked(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
-        let sessions = std::mem::take(&mut state.bulk);
-        state.num_bulk_documents = 0;
-        if sessions.is_empty() || state.unsettled || state.rebuild_until.is_some() {
+    fn publish_bulk(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        if state.bulk.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.checkpoint_locked(state) {
-            state.unsettled = true;
-            self.settle_folder(state)?;
-            return Err(error);
-        }
+        self.write_checkpoint(state)?;
+        let sessions = state.take_bulk();
         self.submit(move |transaction| {
             for &transcript in &sessions {
                 let Some(mut session) = transaction.session(transcript)?.cloned() else { continue };
                 // A session that needs resolving, or got a message beside the import, is rebuilt instead.
-                let is_whole = session.state == SessionState::Pending(PendingReason::Import)
-                    && session.revision == 0
-                    && session.head.is_some();
+                let is_whole = session.state == SessionState::Pending(PendingReason::Import) && session.revision == 0;
                 if is_whole {
                     session.state = SessionState::Ready;
                     transaction.show_documents(&session);
@@ -133,29 +146,19 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`]: everything stays searchable, and the next attempt starts over.
     pub fn checkpoint(&self) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        if state.unsettled {
-            self.settle_folder(&mut state)?;
-        }
-        if state.rebuild_until.is_some() {
-            return Ok(false);
-        }
-        let view = self.pin();
-        let nothing = view.index.tail.num_docs() == 0 && view.index.frozen.num_docs() == 0;
-        if nothing && view.index.hidden.is_empty() {
-            return Ok(false);
-        }
-        drop(view);
-        let result = self.checkpoint_locked(&mut state);
-        if let Err(error) = &result {
-            tracing::warn!(%error, "checkpoint failed; the tail stays in memory");
-            state.unsettled = true;
-            self.settle_folder(&mut state)?;
-        }
-        result.map(|()| true)
+        self.with_index(|state| {
+            let view = self.pin();
+            let nothing = view.index.tail.num_docs() == 0 && view.index.frozen.num_docs() == 0;
+            if state.rebuild_until.is_some() || nothing && view.index.hidden.is_empty() {
+                return Ok(false);
+            }
+            drop(view);
+            self.write_checkpoint(state)?;
+            Ok(true)
+        })
     }
 
-    fn checkpoint_locked(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+    fn write_checkpoint(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
         // A frozen tail of a failed attempt is written first: there is one frozen tail at a time.
         let refreeze = self.pin().index.frozen.num_docs() == 0;
         let intent = self.write_intent(state.covered, refreeze)?;
@@ -163,7 +166,7 @@ impl Committer {
         let deaths = view.snapshot.deaths(state.covered.deaths)?;
         let folder = match &mut state.folder {
             Some(folder) => folder,
-            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+            None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(false)?;
         let analyzer = self.pipeline().analyzer();
@@ -185,7 +188,7 @@ impl Committer {
                 }
             }
         }
-        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
         let segments = folder.segments().to_vec();
         self.publish_index(|index| {
             index.segments = segments;
@@ -205,14 +208,16 @@ impl Committer {
         self.submit(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
-            let intent = IndexNote {
-                checkpoint: last + 1,
-                // A frozen tail that is tried again ends where its first intent said.
-                documents: match notes.intent.filter(|_| !freeze) {
-                    Some(earlier) => earlier.documents,
-                    None => transaction.counters.next_document,
+            let checkpoint = last + 1;
+            let intent = match notes.intent.filter(|_| !freeze) {
+                // A frozen tail that is tried again ends where its first intent said. Later deaths are left for the
+                // next checkpoint: they may concern documents that stay in the tail.
+                Some(earlier) => IndexNote { checkpoint, ..earlier },
+                None => IndexNote {
+                    checkpoint,
+                    documents: transaction.counters.next_document,
+                    deaths: transaction.counters.next_death,
                 },
-                deaths: transaction.counters.next_death,
             };
             let confirmed = (covered.checkpoint > 0).then_some(covered);
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
@@ -224,16 +229,23 @@ impl Committer {
         })
     }
 
-    /// After a failure: looks at what the folder really holds.
+    /// After a failure: looks at what the folder really holds. Where that is of no use everything is hidden until the
+    /// index is rebuilt from the store.
     fn settle_folder(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        // What was not committed goes with the writer; the sessions of a bulk import are rebuilt one by one.
         state.folder = None;
-        let snapshot = self.store().snapshot()?;
-        match recovery::open_folder(self.store(), self.pipeline(), snapshot.index_notes()?) {
-            Opened::Usable(folder, note) => {
-                let deaths = snapshot.deaths(0)?;
-                let (segments, arrived) = (folder.segments().to_vec(), note != state.covered);
+        state.take_bulk();
+        let snapshot = self.snapshot()?;
+        let place = self.index_place();
+        match recovery::open_folder(&place, self.uuid()?, self.pipeline(), snapshot.index_notes()?) {
+            Opened::Usable(folder, note) if state.rebuild_until.is_some() => {
                 state.folder = Some(*folder);
                 state.covered = note;
+            }
+            Opened::Usable(folder, note) => {
+                let deaths = snapshot.deaths(0)?;
+                let arrived = note != state.covered;
+                let segments = folder.segments().to_vec();
                 self.publish_index(|index| {
                     index.segments = segments;
                     index.watermark = note.documents;
@@ -242,30 +254,37 @@ impl Committer {
                         forget(index, &deaths, note.deaths);
                     }
                 })?;
+                state.folder = Some(*folder);
+                state.covered = note;
             }
             Opened::Nothing if state.covered.checkpoint == 0 => {}
-            Opened::Nothing | Opened::Unusable(_) => self.begin_index_rebuild(state)?,
+            Opened::Nothing => self.begin_index_rebuild(state)?,
+            Opened::Unusable(reason) => {
+                tracing::warn!(reason, "the index is set aside and rebuilt from the transcripts");
+                self.begin_index_rebuild(state)?;
+                IndexFolder::set_aside(&place).map_err(IndexError::from)?;
+            }
         }
         state.unsettled = false;
         Ok(())
     }
 
-    /// Gives up the index: everything is hidden until it is rebuilt from the store.
+    /// Gives up what the index holds: everything is hidden until it is rebuilt from the store.
     fn begin_index_rebuild(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
-        state.folder = None;
-        IndexFolder::set_aside(&self.store().location().index()).map_err(IndexError::from)?;
+        if state.rebuild_until.is_none() {
+            let until = self.submit(|transaction| {
+                transaction.freeze_tail();
+                Ok(transaction.counters.next_document)
+            })?;
+            self.publish_index(|index| {
+                index.segments = Vec::new();
+                index.watermark = 0;
+                index.frozen = Tail::default();
+                index.rebuilding = true;
+            })?;
+            state.rebuild_until = Some(until);
+        }
         state.covered = IndexNote::default();
-        let until = self.submit(|transaction| {
-            transaction.freeze_tail();
-            Ok(transaction.counters.next_document)
-        })?;
-        state.rebuild_until = Some(until);
-        self.publish_index(|index| {
-            index.segments = Vec::new();
-            index.watermark = 0;
-            index.frozen = Tail::default();
-            index.rebuilding = true;
-        })?;
         Ok(())
     }
 
@@ -274,32 +293,42 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`]: what is done stays done; the next call goes on.
     pub fn rebuild_index_batch(&self) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        let state = &mut *state;
-        let Some(until) = state.rebuild_until else { return Ok(false) };
+        self.with_index(|state| {
+            let Some(until) = state.rebuild_until else { return Ok(false) };
+            if state.folder.is_none() || state.covered.documents < until {
+                self.write_rebuild_batch(state, until)?;
+            }
+            if state.covered.documents >= until {
+                self.publish_index_rebuild(state)?;
+            }
+            Ok(true)
+        })
+    }
+
+    fn write_rebuild_batch(&self, state: &mut IndexState, until: u64) -> Result<(), CheckpointError> {
         let view = self.pin();
         let folder = match &mut state.folder {
             Some(folder) => folder,
-            None => state.folder.insert(IndexFolder::create(&self.store().location().index())?),
+            None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(true)?;
-        let from = state.covered.documents;
         let mut next = until;
         let mut added = 0;
         let mut failed = None;
-        view.snapshot.for_each_document(from, |number, row| {
+        view.snapshot.for_each_document(state.covered.documents, |number, row| {
             if number.0 >= until {
                 return Ok(ControlFlow::Break(()));
             }
-            if added == REBUILD_BATCH {
+            if added == self.tuning().index_batch_documents {
                 next = number.0;
                 return Ok(ControlFlow::Break(()));
             }
-            let live = view
-                .sessions
-                .get(row.transcript)
-                .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
-            if live {
+            // Those of a session that is being rebuilt are hidden, and shown when it is ready. Those of a bulk import
+            // that did not end are never shown.
+            let wanted = view.sessions.get(row.transcript).is_some_and(|session| {
+                session.ordinal == row.ordinal && session.state != SessionState::Pending(PendingReason::Import)
+            });
+            if wanted {
                 added += 1;
                 let tokens = TokenText::new(self.pipeline().analyzer(), row.text);
                 if let Err(error) = folder.add(&facts_of(number, &row), &tokens) {
@@ -322,23 +351,26 @@ impl Committer {
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
             Ok(intent)
         })?;
-        folder.commit(&payload(self.store().uuid(), self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
         state.covered = intent;
-        if next >= until {
-            let segments = folder.segments().to_vec();
-            state.rebuild_until = None;
-            folder.start_merges()?;
-            self.publish_index(|index| {
-                index.segments = segments;
-                index.watermark = intent.documents;
-                index.rebuilding = false;
-            })?;
-            let index_path = self.store().location().index();
-            if let Err(error) = IndexFolder::remove_set_aside(&index_path) {
-                tracing::warn!(%error, "an old index could not be removed");
-            }
+        Ok(())
+    }
+
+    /// Shows an index that the rebuild has completed.
+    fn publish_index_rebuild(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        let Some(folder) = &mut state.folder else { return Ok(()) };
+        let (segments, watermark) = (folder.segments().to_vec(), state.covered.documents);
+        self.publish_index(|index| {
+            index.segments = segments;
+            index.watermark = watermark;
+            index.rebuilding = false;
+        })?;
+        state.rebuild_until = None;
+        folder.start_merges()?;
+        if let Err(error) = IndexFolder::remove_set_aside(&self.index_place()) {
+            tracing::warn!(%error, "an old index could not be removed");
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes in merges that have ended; without any, and with `release`, lets the writer go. Tells whether merges
@@ -347,17 +379,20 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`] when merged segments can't be opened.
     pub(super) fn tend_merges(&self, release: bool) -> Result<bool, CheckpointError> {
-        let mut state = self.index.lock();
-        let Some(folder) = &mut state.folder else { return Ok(false) };
-        if folder.collect_merges()? {
-            folder.start_merges()?;
-            let segments = folder.segments().to_vec();
-            self.publish_index(|index| index.segments = segments)?;
-        }
-        if release && !folder.is_merging() {
-            folder.release_writer();
-        }
-        Ok(folder.is_merging())
+        self.with_index(|state| {
+            let Some(folder) = &mut state.folder else { return Ok(false) };
+            if folder.collect_merges()? {
+                folder.start_merges()?;
+                let segments = folder.segments().to_vec();
+                if state.rebuild_until.is_none() {
+                    self.publish_index(|index| index.segments = segments)?;
+                }
+            }
+            if release && !folder.is_merging() {
+                folder.release_writer();
+            }
+            Ok(folder.is_merging())
+        })
     }
 
     /// Whether the index is being rebuilt.

@@ -1,21 +1,28 @@
 //! Group commit: writers that come at the same time share one transaction and one fsync.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::checkpoint::IndexState;
 use super::maintenance::Signals;
 use super::prepare::TextPipeline;
+use super::rebuild::Rebuilds;
 use super::recovery;
 use super::transaction::{Effects, Transaction};
+use super::tuning::Tuning;
 use super::view::{View, ViewCell};
-use crate::store::{Durability, Store, StoreError, StoreLocation, StoreOptions};
+use crate::files::Files;
+use crate::index::IndexPlace;
+use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
 
 /// How a committer is opened.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OpenCommitter {
+    /// The way to the disk.
+    pub files: Arc<dyn Files>,
     /// Make the store when it is missing.
     pub create: bool,
     /// How long to wait for another process.
@@ -24,32 +31,35 @@ pub struct OpenCommitter {
     pub cache_bytes: usize,
     /// 16 random bytes, used when the store is made.
     pub uuid: [u8; 16],
+    /// Called with a share from 0 to 1 while the file is repaired.
+    pub repairing: Arc<dyn Fn(f64) + Send + Sync>,
+    /// Thresholds.
+    pub tuning: Tuning,
 }
 
 /// Outcome of one queued write, filled in by whoever leads its group.
 type Slot<R> = Arc<Mutex<Option<Result<R, StoreError>>>>;
 
 /// One queued write: run inside the transaction, then told how the commit ended.
+/// It may be run again, where another one of its group failed.
 trait Queued: Send {
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError>;
     fn settle(&mut self, outcome: Result<(), StoreError>);
 }
 
 struct Write<F, R> {
-    write: Option<F>,
+    write: F,
     result: Option<R>,
     slot: Slot<R>,
 }
 
 impl<F, R> Queued for Write<F, R>
 where
-    F: FnOnce(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send,
+    F: FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send,
     R: Send,
 {
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError> {
-        if let Some(write) = self.write.take() {
-            self.result = Some(write(transaction)?);
-        }
+        self.result = Some((self.write)(transaction)?);
         Ok(())
     }
 
@@ -68,19 +78,35 @@ const MAX_GROUP: usize = 256;
 
 /// The writing side of one store.
 pub struct Committer {
-    store: Store,
+    location: StoreLocation,
+    options: OpenCommitter,
     pipeline: TextPipeline,
+    /// `None` only when opening it again after a failure has failed too.
+    store: RwLock<Option<Store>>,
+    health: Arc<FileHealth>,
+    reopening: Mutex<Reopening>,
+    /// How often the store has been opened again. Changed under `writing`.
+    reopened: AtomicU64,
     view: ViewCell,
     queue: Mutex<Vec<Box<dyn Queued>>>,
     writing: Mutex<()>,
     /// Held by whoever works on the index; appends never take it.
     pub(super) index: Mutex<IndexState>,
     pub(super) signals: Signals,
+    pub(super) rebuilds: Rebuilds,
+}
+
+/// What is known of attempts to open the store again.
+#[derive(Debug, Default)]
+struct Reopening {
+    last: Option<Instant>,
+    /// What the last attempt met, if it failed.
+    failure: Option<StoreError>,
 }
 
 impl std::fmt::Debug for Committer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Committer").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Committer").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
@@ -89,30 +115,24 @@ impl Committer {
     ///
     /// # Errors
     /// [`StoreError`], as [`Store::open`] says. Whatever is wrong with the index is no error: it is rebuilt.
-    pub fn open(
-        location: StoreLocation,
-        options: &OpenCommitter,
-        pipeline: TextPipeline,
-        repairing: impl Fn(f64) + 'static,
-    ) -> Result<Self, StoreError> {
-        let store_options = StoreOptions {
-            create: options.create,
-            busy_timeout: options.busy_timeout,
-            cache_bytes: options.cache_bytes,
-            schema: pipeline.schema(),
-            uuid: options.uuid,
-        };
-        let store = Store::open(location, &store_options, repairing)?;
-        recovery::adopt_schema(&store, &pipeline)?;
-        let (index, view) = recovery::recover(&store, &pipeline)?;
+    pub fn open(location: StoreLocation, options: OpenCommitter, pipeline: TextPipeline) -> Result<Self, StoreError> {
+        let health = Arc::<FileHealth>::default();
+        let store = open_store(&location, &options, &pipeline, &health, options.create)?;
+        let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
-            store,
+            location,
+            options,
             pipeline,
+            store: RwLock::new(Some(store)),
+            health,
+            reopening: Mutex::default(),
+            reopened: AtomicU64::new(0),
             view: ViewCell::new(view),
             queue: Mutex::default(),
             writing: Mutex::default(),
             index: Mutex::new(index),
             signals: Signals::default(),
+            rebuilds: Rebuilds::default(),
         })
     }
 
@@ -122,10 +142,22 @@ impl Committer {
         self.view.pin()
     }
 
-    /// The store, for what reads beside the view.
+    /// Where the store is.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        &self.store
+    pub fn location(&self) -> &StoreLocation {
+        &self.location
+    }
+
+    /// The way to the disk.
+    #[must_use]
+    pub fn files(&self) -> &dyn Files {
+        &*self.options.files
+    }
+
+    /// The thresholds in force.
+    #[must_use]
+    pub fn tuning(&self) -> &Tuning {
+        &self.options.tuning
     }
 
     /// How texts become tokens here.
@@ -134,45 +166,151 @@ impl Committer {
         &self.pipeline
     }
 
+    pub(super) fn index_place(&self) -> IndexPlace {
+        index_place(&self.location, &self.options)
+    }
+
+    fn with_store<R, E: From<StoreError>>(&self, with: impl FnOnce(&Store) -> Result<R, E>) -> Result<R, E> {
+        match &*self.store.read() {
+            Some(store) => with(store),
+            None => Err(StoreError::Poisoned { detail: "it could not be opened again yet".into() }.into()),
+        }
+    }
+
+    /// Pins what is committed now, for what reads beside the view.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database can't be read.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        self.with_store(Store::snapshot)
+    }
+
+    pub(super) fn uuid(&self) -> Result<[u8; 16], StoreError> {
+        self.with_store(|store| Ok(store.uuid()))
+    }
+
+    /// Whether the disk has failed since the store was opened: the database refuses further work, and what it shows
+    /// may be behind what it holds.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.health.has_failed()
+    }
+
+    /// After a failure of the disk: opens the store again, with everything it holds, at most once in
+    /// [`Tuning::reopen_interval`]. Called at the start of every operation, before any of this type's locks is taken.
+    ///
+    /// # Errors
+    /// What the last attempt met. Until one succeeds nothing can be written, and little read.
+    pub fn heal(&self) -> Result<(), StoreError> {
+        if !self.is_poisoned() {
+            return Ok(());
+        }
+        let mut reopening = self.reopening.lock();
+        if !self.is_poisoned() {
+            return Ok(());
+        }
+        if reopening.last.is_some_and(|last| last.elapsed() < self.tuning().reopen_interval) {
+            let detail = reopening.failure.as_ref().map_or_else(|| "the disk failed".into(), ToString::to_string);
+            return Err(StoreError::Poisoned { detail });
+        }
+        reopening.last = Some(Instant::now());
+        // Nobody is left inside who could change anything: neither index worker nor writer nor reader of the handle.
+        let mut index = self.index.lock();
+        let _writing = self.writing.lock();
+        let mut slot = self.store.write();
+        // Let go before the same files are opened anew: the locks on them are these handles'.
+        *slot = None;
+        index.folder = None;
+        let opened = open_store(&self.location, &self.options, &self.pipeline, &self.health, false).and_then(|store| {
+            Ok((recovery::recover(&store, self.index_place(), &self.pipeline, self.tuning())?, store))
+        });
+        match opened {
+            Ok(((state, view), store)) => {
+                tracing::info!("the store was opened again after a failure of the disk");
+                *index = state;
+                self.signals.note_tail(&view.index.tail, self.tuning());
+                self.view.publish(view);
+                self.reopened.fetch_add(1, Ordering::Relaxed);
+                *slot = Some(store);
+                reopening.failure = None;
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store could not be opened again");
+                self.health.note_failure();
+                index.unsettled = true;
+                reopening.failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
     /// Runs `write` in a transaction, commits and publishes before it returns. Writes of other threads may share
-    /// the transaction; an error of the store fails all of them alike.
+    /// the transaction; a failure of the disk fails all of them alike, any other error its own write alone.
     pub(super) fn submit<R: Send + 'static>(
         &self,
-        write: impl FnOnce(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
+        write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
         let slot: Slot<R> = Arc::default();
-        self.queue.lock().push(Box::new(Write { write: Some(write), result: None, slot: Arc::clone(&slot) }));
+        self.queue.lock().push(Box::new(Write { write, result: None, slot: Arc::clone(&slot) }));
         loop {
             let writing = self.writing.lock();
             if let Some(outcome) = slot.lock().take() {
                 return outcome;
             }
-            let mut group = {
+            let group = {
                 let mut queue = self.queue.lock();
                 let size = queue.len().min(MAX_GROUP);
                 queue.drain(..size).collect::<Vec<_>>()
             };
-            let outcome = self.commit_group(&mut group);
-            for write in &mut group {
-                write.settle(outcome.clone());
-            }
+            self.commit_group(group);
             drop(writing);
         }
     }
 
-    fn commit_group(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
-        let effects = self.store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
-            let mut transaction = Transaction::begin(tables)?;
-            for write in group.iter_mut() {
-                write.run(&mut transaction)?;
+    /// Commits a group and tells each of its writes how that ended. The caller holds `writing`.
+    fn commit_group(&self, group: Vec<Box<dyn Queued>>) {
+        let mut group = Group { writes: group, committer: self };
+        while !group.writes.is_empty() {
+            if self.is_poisoned() {
+                let detail = "the disk failed".into();
+                return group.settle(Err(StoreError::Poisoned { detail }));
             }
-            transaction.finish()
-        })?;
-        self.publish(effects)
+            let mut at = 0;
+            let committed = self.with_store(|store| {
+                store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
+                    let mut transaction = Transaction::begin(tables, self.reopened.load(Ordering::Relaxed))?;
+                    for (i, write) in group.writes.iter_mut().enumerate() {
+                        at = i;
+                        write.run(&mut transaction)?;
+                    }
+                    at = usize::MAX;
+                    transaction.finish()
+                })
+            });
+            match committed {
+                Err(error) if at != usize::MAX && !error.poisons() && !self.is_poisoned() => {
+                    // The transaction is rolled back; without the one that failed the others may go on.
+                    group.writes.remove(at).settle(Err(error));
+                }
+                Err(error) => {
+                    if error.poisons() {
+                        self.health.note_failure();
+                    }
+                    group.settle(Err(error));
+                }
+                Ok(effects) => group.settle(self.publish(effects)),
+            }
+        }
     }
 
     /// Shows what was committed. The caller holds `writing`.
     fn publish(&self, mut effects: Effects) -> Result<(), StoreError> {
+        let snapshot = self.snapshot().map_err(|error| {
+            // It is stored and can't be shown: only what is opened anew tells the truth again.
+            self.health.note_failure();
+            StoreError::OutcomeUnknown { detail: format!("stored, but it can't be read back: {error}") }
+        })?;
         let old = self.view.pin();
         let mut index = old.index.clone();
         let mut sessions = old.sessions.clone();
@@ -180,8 +318,7 @@ impl Committer {
             sessions.set(transcript, row);
         }
         effects.apply(&mut index);
-        let snapshot = self.store.snapshot()?;
-        self.signals.note_tail(&index.tail);
+        self.signals.note_tail(&index.tail, self.tuning());
         self.view.publish(View { index, snapshot, sessions });
         Ok(())
     }
@@ -189,11 +326,62 @@ impl Committer {
     /// Shows a change of the index that no transaction brings: new segments, a drained tail.
     pub(super) fn publish_index(&self, change: impl FnOnce(&mut crate::index::IndexView)) -> Result<(), StoreError> {
         let _writing = self.writing.lock();
+        let snapshot = self.snapshot()?;
         let old = self.view.pin();
         let mut index = old.index.clone();
         change(&mut index);
-        let view = View { index, snapshot: self.store.snapshot()?, sessions: old.sessions.clone() };
-        self.view.publish(view);
+        self.view.publish(View { index, snapshot, sessions: old.sessions.clone() });
         Ok(())
+    }
+}
+
+/// The writes of one transaction. All of them hear of its end, even where the thread that leads them panics.
+struct Group<'c> {
+    writes: Vec<Box<dyn Queued>>,
+    committer: &'c Committer,
+}
+
+impl Group<'_> {
+    fn settle(&mut self, outcome: Result<(), StoreError>) {
+        for mut write in self.writes.drain(..) {
+            write.settle(outcome.clone());
+        }
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        if !self.writes.is_empty() {
+            self.committer.health.note_failure();
+            self.settle(Err(StoreError::OutcomeUnknown { detail: "the thread that wrote it panicked".into() }));
+        }
+    }
+}
+
+fn open_store(
+    location: &StoreLocation,
+    options: &OpenCommitter,
+    pipeline: &TextPipeline,
+    health: &Arc<FileHealth>,
+    create: bool,
+) -> Result<Store, StoreError> {
+    let store_options = StoreOptions {
+        files: Arc::clone(&options.files),
+        create,
+        busy_timeout: options.busy_timeout,
+        cache_bytes: options.cache_bytes,
+        schema: pipeline.schema(),
+        uuid: options.uuid,
+    };
+    let store = Store::open(location, &store_options, health, Arc::clone(&options.repairing))?;
+    recovery::adopt_schema(&store, pipeline)?;
+    Ok(store)
+}
+
+fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
+    IndexPlace {
+        files: Arc::clone(&options.files),
+        path: location.index(),
+        merge_segments: options.tuning.merge_segments,
     }
 }

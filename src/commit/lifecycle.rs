@@ -89,13 +89,13 @@ impl Committer {
         self.submit(move |transaction| {
             let windows = transaction.tables.windows(&old)?;
             if windows.is_empty() {
-                return Ok(Err(RekeyRefusal::UnknownKey { key: old }));
+                return Ok(Err(RekeyRefusal::UnknownKey { key: old.clone() }));
             }
             if old == new {
                 return Ok(Ok(windows.len() as u64));
             }
             if !transaction.tables.windows(&new)?.is_empty() {
-                return Ok(Err(RekeyRefusal::Taken { key: new }));
+                return Ok(Err(RekeyRefusal::Taken { key: new.clone() }));
             }
             let current = transaction.tables.current_window(&old)?;
             for &transcript in &windows {

@@ -9,25 +9,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Committer;
 use super::checkpoint::CheckpointError;
+use super::tuning::Tuning;
 use crate::index::Tail;
 use crate::store::{PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber};
 
-/// A tail of this many documents …
-const CHECKPOINT_DOCUMENTS: usize = 4_096;
-/// … or bytes is written into the index.
-const CHECKPOINT_BYTES: usize = 8 * 1024 * 1024;
-/// A tail at rest or at close is written from this many documents on; a smaller one is replayed at the next open.
-const IDLE_CHECKPOINT_DOCUMENTS: usize = 512;
-/// A tail of this many documents …
-const MAX_TAIL_DOCUMENTS: usize = 65_536;
-/// … or bytes takes no more.
-const MAX_TAIL_BYTES: usize = 256 * 1024 * 1024;
-/// How long a write waits for room in the tail.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
-/// Without a write for this long a store is at rest.
-const IDLE: Duration = Duration::from_secs(2);
-/// How often running merges are looked at.
-const MERGE_POLL: Duration = Duration::from_millis(100);
 /// Waits after a session's rebuild failed, then before every further try the last (contract §4.8).
 const BACK_OFF: [Duration; 5] = [
     Duration::ZERO,
@@ -63,9 +48,9 @@ struct SignalState {
 
 impl Signals {
     /// After a publish: how large the tail is now.
-    pub(super) fn note_tail(&self, tail: &Tail) {
+    pub(super) fn note_tail(&self, tail: &Tail, tuning: &Tuning) {
         let documents = tail.num_docs();
-        let full = documents >= CHECKPOINT_DOCUMENTS || tail.len_bytes() >= CHECKPOINT_BYTES;
+        let full = documents >= tuning.checkpoint_documents || tail.len_bytes() >= tuning.checkpoint_bytes;
         let mut state = self.state.lock();
         state.last_write = Some(Instant::now());
         let wakes = (full && !state.checkpoint) || state.asleep;
@@ -143,18 +128,19 @@ impl Committer {
     /// an end.
     ///
     /// # Errors
-    /// [`StoreError::IndexBehind`] after [`ROOM_TIMEOUT`].
+    /// [`StoreError::IndexBehind`] after [`Tuning::room_timeout`].
     pub(super) fn wait_for_room(&self) -> Result<(), StoreError> {
+        let tuning = self.tuning();
         let is_full = || {
             let view = self.pin();
             let (frozen, tail) = (&view.index.frozen, &view.index.tail);
-            frozen.num_docs() + tail.num_docs() >= MAX_TAIL_DOCUMENTS
-                || frozen.len_bytes() + tail.len_bytes() >= MAX_TAIL_BYTES
+            frozen.num_docs() + tail.num_docs() >= tuning.max_tail_documents
+                || frozen.len_bytes() + tail.len_bytes() >= tuning.max_tail_bytes
         };
         if !is_full() {
             return Ok(());
         }
-        let deadline = Instant::now() + ROOM_TIMEOUT;
+        let deadline = Instant::now() + tuning.room_timeout;
         let mut state = self.signals.state.lock();
         state.checkpoint = true;
         self.signals.changed.notify_all();
@@ -177,6 +163,8 @@ impl Committer {
     pub fn wait_for_indexing(&self, timeout: Duration) -> bool {
         // A century is for ever, and an instant can hold it.
         let deadline = Instant::now() + timeout.min(Duration::from_secs(100 * 365 * 86_400));
+        // Where it fails the background thread tries on.
+        let _ = self.heal();
         self.request_reconcile();
         let mut state = self.signals.state.lock();
         loop {
@@ -202,7 +190,7 @@ impl Committer {
     /// [`CheckpointError`]: the tail is replayed at the next open instead.
     pub fn checkpoint_for_close(&self) -> Result<(), CheckpointError> {
         let view = self.pin();
-        if view.index.tail.num_docs() + view.index.frozen.num_docs() >= IDLE_CHECKPOINT_DOCUMENTS {
+        if view.index.tail.num_docs() + view.index.frozen.num_docs() >= self.tuning().idle_checkpoint_documents {
             drop(view);
             self.checkpoint()?;
         }
@@ -239,7 +227,12 @@ impl Worker {
 
     fn run(mut self) {
         loop {
-            match self.next() {
+            let task = self.next();
+            if !matches!(task, Task::Stop) {
+                // Where it fails the task fails too, and is tried again later.
+                let _ = self.committer.heal();
+            }
+            match task {
                 Task::Stop => return,
                 Task::RebuildIndex => self.rebuild_index(),
                 Task::Checkpoint => self.checkpoint(),
@@ -270,9 +263,9 @@ impl Worker {
             let until_rest = state
                 .last_write
                 .filter(|_| state.last_write != self.rested_after)
-                .map(|at| IDLE.saturating_sub(at.elapsed()));
+                .map(|at| self.committer.tuning().idle.saturating_sub(at.elapsed()));
             if until_rest.is_some_and(|wait| wait.is_zero()) {
-                if state.tail_documents >= IDLE_CHECKPOINT_DOCUMENTS {
+                if state.tail_documents >= self.committer.tuning().idle_checkpoint_documents {
                     state.tail_documents = 0;
                     return Task::Checkpoint;
                 }
@@ -281,7 +274,7 @@ impl Worker {
                     return Task::Merges { release: true };
                 }
             }
-            let wait = if self.merging { Some(MERGE_POLL) } else { until_rest };
+            let wait = if self.merging { Some(self.committer.tuning().merge_poll) } else { until_rest };
             match wait {
                 None => {
                     state.asleep = true;
@@ -359,6 +352,8 @@ impl Worker {
             Ok(pending) => pending,
             Err(error) => {
                 tracing::warn!(%error, "pending sessions could not be listed");
+                self.sleep(BACK_OFF[BACK_OFF.len() - 1]);
+                self.committer.signals.state.lock().reconcile = true;
                 return;
             }
         };

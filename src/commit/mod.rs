@@ -12,6 +12,7 @@ mod prepare;
 mod rebuild;
 mod recovery;
 mod transaction;
+mod tuning;
 mod view;
 
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
@@ -20,4 +21,5 @@ pub use committer::{Committer, OpenCommitter};
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::{PreparedEvent, TextPipeline};
+pub use tuning::Tuning;
 pub use view::View;

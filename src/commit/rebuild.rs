@@ -1,31 +1,94 @@
 //! Rebuilding a pending session's documents from its events, in bounded batches (contract §4.5, design of reconcile).
 //!
-//! A rebuild writes under a new ordinal that nobody sees until one transaction makes it the session's. It reads a
-//! pinned snapshot; the session's revision fences it against rewinds, deletes and replacements meanwhile, and rows
-//! appended meanwhile are caught up before it is published.
+//! A rebuild first claims the session with a new ordinal, then writes documents under it that nobody sees, from a
+//! pinned snapshot. The last transaction reads what was stored meanwhile, takes away and adds the documents that make
+//! the difference, and publishes. So a rebuild ends however fast others write to its session, and whatever they write.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::Committer;
 use super::append::{StoredMessage, add_document};
+use super::prepare::TextPipeline;
+use super::transaction::Transaction;
 use crate::model::Ordinal;
-use crate::store::{Death, PendingReason, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
-use crate::transcript::TreeScan;
+use crate::store::{Death, EventRow, PendingReason, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
+use crate::transcript::{Head, TreeScan};
 
-/// Rows of one transaction at most …
-const BATCH_ROWS: usize = 512;
-/// … and bytes of text.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Which sessions are being rebuilt; a session is by one thread at a time.
+#[derive(Debug, Default)]
+pub(super) struct Rebuilds {
+    running: Mutex<BTreeSet<TranscriptNumber>>,
+    ended: Condvar,
+}
 
-/// Rows that publishing catches up with at most (contract §4.8).
-const MAX_CATCH_UP_ROWS: u64 = 512;
+impl Rebuilds {
+    fn enter(&self, transcript: TranscriptNumber) -> Running<'_> {
+        let mut running = self.running.lock();
+        while !running.insert(transcript) {
+            self.ended.wait(&mut running);
+        }
+        Running { all: self, transcript }
+    }
+}
 
-/// How one attempt ended.
-enum Attempt {
-    /// The session is ready, gone, or was so before.
-    Done,
-    /// The session changed under it; what was written is dead.
+struct Running<'r> {
+    all: &'r Rebuilds,
+    transcript: TranscriptNumber,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.all.running.lock().remove(&self.transcript);
+        self.all.ended.notify_all();
+    }
+}
+
+/// The right to write a session's documents: whoever changes its revision or ordinal ends it, and so does opening the
+/// store again, which leaves out of the tail what is not published.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    transcript: TranscriptNumber,
+    revision: u64,
+    ordinal: Ordinal,
+    opening: u64,
+}
+
+impl Claim {
+    /// The session, if the claim still holds.
+    fn session(self, transaction: &mut Transaction<'_, '_>) -> Result<Option<SessionRow>, StoreError> {
+        if transaction.opening != self.opening {
+            return Ok(None);
+        }
+        let session = transaction.session(self.transcript)?;
+        Ok(session.filter(|session| self.holds(session)).cloned())
+    }
+
+    fn holds(self, session: &SessionRow) -> bool {
+        session.revision == self.revision && session.ordinal == self.ordinal && session.state != SessionState::Ready
+    }
+}
+
+/// How the last transaction of a rebuild ended.
+enum Published {
+    /// The session is ready.
+    Yes,
+    /// Too much was stored meanwhile.
+    Behind,
+    /// The claim is lost.
     Overtaken,
+}
+
+/// What a rebuild has done so far.
+struct Progress {
+    scan: TreeScan,
+    /// Rows below are in `scan`.
+    seen: u64,
+    /// Rows that have their documents, where there is anything to search in them.
+    written: BTreeSet<u64>,
 }
 
 impl Committer {
@@ -34,69 +97,56 @@ impl Committer {
     /// # Errors
     /// [`StoreError`]: the session stays pending and hidden.
     pub fn rebuild_session(&self, transcript: TranscriptNumber) -> Result<(), StoreError> {
-        loop {
-            if let Attempt::Done = self.attempt_rebuild(transcript)? {
-                return Ok(());
+        let _running = self.rebuilds.enter(transcript);
+        while let Some(claim) = self.claim(transcript)? {
+            if self.rebuild_claimed(claim)? {
+                break;
             }
         }
+        Ok(())
     }
 
-    fn attempt_rebuild(&self, transcript: TranscriptNumber) -> Result<Attempt, StoreError> {
-        let snapshot = self.store().snapshot()?;
-        let Some(session) = snapshot.session(transcript)? else { return Ok(Attempt::Done) };
-        if session.state == SessionState::Ready {
-            return Ok(Attempt::Done);
+    /// Does it all for one claim. `false`: the claim was lost.
+    fn rebuild_claimed(&self, claim: Claim) -> Result<bool, StoreError> {
+        if !self.clear_old_documents(claim)? {
+            return Ok(false);
         }
-        self.clear_old_documents(transcript, session.revision)?;
-
-        let mut plan = Plan { scan: TreeScan::new(), path: Vec::new(), seen: 0 };
-        let revision = session.revision;
-        let Some(ordinal) = self.begin_ordinal(transcript, revision)? else { return Ok(Attempt::Overtaken) };
-        let mut snapshot = snapshot;
+        let mut progress = Progress { scan: TreeScan::new(), seen: 0, written: BTreeSet::new() };
         loop {
-            let done = plan.path.len();
-            if !plan.extend(&snapshot, transcript)?
-                || !self.write_documents(&snapshot, transcript, revision, ordinal, &plan.path[done..])?
-            {
-                return Ok(Attempt::Overtaken);
-            }
-            match self.publish_rebuild(transcript, revision, ordinal, plan)? {
-                Published::Yes => return Ok(Attempt::Done),
-                Published::Overtaken => return Ok(Attempt::Overtaken),
-                Published::Behind(unpublished) => plan = *unpublished,
-            }
-            snapshot = self.store().snapshot()?;
-        }
-    }
-
-    /// Removes the document rows of the ordinal that was killed when the session became pending, and of earlier
-    /// attempts.
-    fn clear_old_documents(&self, transcript: TranscriptNumber, revision: u64) -> Result<(), StoreError> {
-        loop {
-            let more = self.submit(move |transaction| {
-                let current = transaction.session(transcript)?.is_some_and(|s| s.revision == revision);
-                if !current {
-                    return Ok(false);
-                }
-                let active = transaction.tables.active_at_most(transcript, BATCH_ROWS)?;
-                for &(seq, number) in &active {
-                    transaction.tables.remove_document(number)?;
-                    transaction.tables.set_active(transcript, seq, None)?;
-                }
-                Ok(active.len() == BATCH_ROWS)
+            let snapshot = self.snapshot()?;
+            let Some(session) = snapshot.session(claim.transcript)?.filter(|session| claim.holds(session)) else {
+                return Ok(false);
+            };
+            snapshot.for_each_event(claim.transcript, progress.seen, |seq, row| {
+                progress.scan.push(seq, &row.tree);
+                Ok(ControlFlow::Continue(()))
             })?;
-            if !more {
-                return Ok(());
+            progress.seen = session.next_seq;
+            let path: BTreeSet<u64> = progress.scan.resolve().path.into_iter().collect();
+            let left: Vec<u64> = progress.written.difference(&path).copied().collect();
+            let missing: Vec<u64> = path.difference(&progress.written).copied().collect();
+            if !self.take_documents(claim, left)? || !self.write_documents(&snapshot, claim, &missing)? {
+                return Ok(false);
+            }
+            drop(snapshot);
+            progress.written = path;
+            let (outcome, given_back) = self.publish_rebuild(claim, progress)?;
+            progress = given_back;
+            match outcome {
+                Published::Yes => return Ok(true),
+                Published::Behind => {}
+                Published::Overtaken => return Ok(false),
             }
         }
     }
 
-    /// Gives out the new ordinal and hides it. `None`: the session changed.
-    fn begin_ordinal(&self, transcript: TranscriptNumber, revision: u64) -> Result<Option<Ordinal>, StoreError> {
+    /// Gives a pending session its new ordinal and hides it. `None`: it is not pending.
+    fn claim(&self, transcript: TranscriptNumber) -> Result<Option<Claim>, StoreError> {
         self.submit(move |transaction| {
-            let session = transaction.session(transcript)?;
-            let Some(mut session) = session.filter(|s| s.revision == revision).cloned() else { return Ok(None) };
-            // An attempt that was overtaken, or that a crash ended, leaves documents under the ordinal before.
+            let session = transaction.session(transcript)?.filter(|s| s.state != SessionState::Ready).cloned();
+            let Some(mut session) = session else { return Ok(None) };
+            // A bulk import that could not show it, or an attempt that was overtaken or that a crash ended, left
+            // documents under the ordinal before.
             transaction.put_death(&Death::Ordinal(session.ordinal))?;
             session.ordinal = transaction.next_ordinal();
             // From here on its documents come by the tail, whatever it waited for.
@@ -104,137 +154,180 @@ impl Committer {
             session.documents = 0;
             session.tokens = 0;
             transaction.hide_unborn(session.ordinal);
-            let ordinal = session.ordinal;
+            let opening = transaction.opening;
+            let claim = Claim { transcript, revision: session.revision, ordinal: session.ordinal, opening };
             transaction.set_session(transcript, session);
-            Ok(Some(ordinal))
+            Ok(Some(claim))
         })
     }
 
-    /// Writes the documents of `path`. `false`: the session changed.
-    fn write_documents(
-        &self,
-        snapshot: &Snapshot,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        path: &[u64],
-    ) -> Result<bool, StoreError> {
-        let mut batch = Vec::new();
-        let mut bytes = 0;
-        let mut rows = 0;
-        for (i, &seq) in path.iter().enumerate() {
-            rows += 1;
-            let read = snapshot.with_event(transcript, seq, |row| StoredMessage::read(&row, seq, self.pipeline()))?;
-            if let Some(Some(message)) = read {
+    /// Removes the document rows of the ordinal that was killed when the session became pending, and of earlier
+    /// attempts. `false`: the claim is lost.
+    fn clear_old_documents(&self, claim: Claim) -> Result<bool, StoreError> {
+        let rows = self.tuning().session_batch_rows;
+        loop {
+            let cleared = self.submit(move |transaction| {
+                if claim.session(transaction)?.is_none() {
+                    return Ok(None);
+                }
+                let active = transaction.tables.active_at_most(claim.transcript, rows)?;
+                for &(seq, number) in &active {
+                    transaction.tables.remove_document(number)?;
+                    transaction.tables.set_active(claim.transcript, seq, None)?;
+                }
+                Ok(Some(active.len()))
+            })?;
+            match cleared {
+                None => return Ok(false),
+                Some(cleared) if cleared < rows => return Ok(true),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Writes the documents of these rows. `false`: the claim is lost.
+    fn write_documents(&self, snapshot: &Snapshot, claim: Claim, seqs: &[u64]) -> Result<bool, StoreError> {
+        let tuning = self.tuning();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for (i, &seq) in seqs.iter().enumerate() {
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, self.pipeline());
+            if let Some(message) = snapshot.with_event(claim.transcript, seq, read)?.flatten() {
                 bytes += message.text.text.len();
                 batch.push(message);
             }
-            if rows >= BATCH_ROWS || bytes >= BATCH_BYTES || i + 1 == path.len() {
-                let messages = std::mem::take(&mut batch);
-                if !messages.is_empty() && !self.write_batch(transcript, revision, ordinal, messages)? {
+            let full = batch.len() >= tuning.session_batch_rows || bytes >= tuning.session_batch_bytes;
+            if (full || i + 1 == seqs.len()) && !batch.is_empty() {
+                if !self.write_batch(claim, std::mem::take(&mut batch))? {
                     return Ok(false);
                 }
-                (bytes, rows) = (0, 0);
+                bytes = 0;
             }
         }
         Ok(true)
     }
 
-    fn write_batch(
-        &self,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        messages: Vec<StoredMessage>,
-    ) -> Result<bool, StoreError> {
-        self.submit(move |transaction| {
-            let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
+    /// Takes away the documents of rows that left the path while they were written. `false`: the claim is lost.
+    fn take_documents(&self, claim: Claim, seqs: Vec<u64>) -> Result<bool, StoreError> {
+        for batch in seqs.chunks(self.tuning().session_batch_rows) {
+            let batch = batch.to_vec();
+            let held = self.submit(move |transaction| {
+                let Some(mut session) = claim.session(transaction)? else { return Ok(false) };
+                take(transaction, &mut session, claim.transcript, &batch)?;
+                transaction.set_session(claim.transcript, session);
+                Ok(true)
+            })?;
+            if !held {
                 return Ok(false);
-            };
-            for message in &messages {
-                add_document(transaction, &mut session, transcript, &message.indexed())?;
             }
-            transaction.set_session(transcript, session);
+        }
+        Ok(true)
+    }
+
+    fn write_batch(&self, claim: Claim, messages: Vec<StoredMessage>) -> Result<bool, StoreError> {
+        self.submit(move |transaction| {
+            let Some(mut session) = claim.session(transaction)? else { return Ok(false) };
+            for message in &messages {
+                add_document(transaction, &mut session, claim.transcript, &message.indexed())?;
+            }
+            transaction.set_session(claim.transcript, session);
             Ok(true)
         })
     }
 
-    /// Makes the rebuild the session's documents. A few rows appended meanwhile are caught up in the same transaction,
-    /// so that a session under sustained writes gets ready too.
-    fn publish_rebuild(
-        &self,
-        transcript: TranscriptNumber,
-        revision: u64,
-        ordinal: Ordinal,
-        mut plan: Plan,
-    ) -> Result<Published, StoreError> {
+    /// Takes in what was stored since `progress`, and makes the rebuild the session's documents.
+    fn publish_rebuild(&self, claim: Claim, progress: Progress) -> Result<(Published, Progress), StoreError> {
         let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            let Some(mut session) = still(transaction.session(transcript)?, revision, ordinal) else {
-                return Ok(Published::Overtaken);
-            };
-            if session.next_seq - plan.seen > MAX_CATCH_UP_ROWS {
-                return Ok(Published::Behind(Box::new(plan)));
-            }
-            let Plan { scan, path, seen } = &mut plan;
-            transaction.tables.for_each_event(transcript, *seen, |seq, row| {
-                scan.push(seq, &row.tree);
-                Ok(())
-            })?;
-            let resolution = scan.resolve();
-            if !resolution.path.starts_with(path) {
-                return Ok(Published::Overtaken);
-            }
-            for &seq in &resolution.path[path.len()..] {
-                let message =
-                    transaction.tables.with_event(transcript, seq, |row| StoredMessage::read(&row, seq, &pipeline))?;
-                if let Some(Some(message)) = message {
-                    add_document(transaction, &mut session, transcript, &message.indexed())?;
-                }
-            }
-            session.state = SessionState::Ready;
-            session.head = Some(resolution.head);
-            transaction.show_documents(&session);
-            transaction.set_session(transcript, session);
-            Ok(Published::Yes)
-        })
-    }
-}
-
-/// Which rows become documents, as far as they have been looked at.
-struct Plan {
-    scan: TreeScan,
-    path: Vec<u64>,
-    /// First seq not looked at.
-    seen: u64,
-}
-
-impl Plan {
-    /// Looks at the rows appended since. `false`: they change the path otherwise than at its end.
-    fn extend(&mut self, snapshot: &Snapshot, transcript: TranscriptNumber) -> Result<bool, StoreError> {
-        let (scan, seen) = (&mut self.scan, &mut self.seen);
-        snapshot.for_each_event(transcript, *seen, |seq, row| {
-            scan.push(seq, &row.tree);
-            *seen = seq + 1;
-            Ok(ControlFlow::Continue(()))
+        let progress = Arc::new(progress);
+        let (shared, transcript) = (Arc::clone(&progress), claim.transcript);
+        let (rows, bytes) = (self.tuning().session_batch_rows, self.tuning().session_batch_bytes);
+        let outcome = self.submit(move |transaction| {
+            let Some(session) = claim.session(transaction)? else { return Ok(Published::Overtaken) };
+            Finish { transaction, pipeline: &pipeline, session, transcript, rows, bytes }.run(&shared)
         })?;
-        let path = self.scan.resolve().path;
-        let longer = path.starts_with(&self.path);
-        self.path = path;
-        Ok(longer)
+        // The write is gone with its outcome, so this is the only owner; else the rows are read again.
+        let progress = Arc::try_unwrap(progress).unwrap_or_else(|shared| Progress {
+            scan: shared.scan.clone(),
+            seen: shared.seen,
+            written: shared.written.clone(),
+        });
+        Ok((outcome, progress))
     }
 }
 
-/// How publishing a rebuild ended.
-enum Published {
-    Yes,
-    /// The session changed; the attempt is void.
-    Overtaken,
-    /// Too many rows came meanwhile to catch up in one transaction.
-    Behind(Box<Plan>),
+/// Takes away the documents of these rows.
+fn take(
+    transaction: &mut Transaction<'_, '_>,
+    session: &mut SessionRow,
+    transcript: TranscriptNumber,
+    seqs: &[u64],
+) -> Result<(), StoreError> {
+    let mut dead = Vec::new();
+    for &seq in seqs {
+        if let Some(number) = transaction.tables.active_document(transcript, seq)? {
+            transaction.kill_document(session, transcript, seq, number)?;
+            dead.push(number);
+        }
+    }
+    if dead.is_empty() {
+        return Ok(());
+    }
+    transaction.put_death(&Death::Documents { ordinal: session.ordinal, numbers: dead })
 }
 
-/// The session, if it is still the one the rebuild began with.
-fn still(session: Option<&SessionRow>, revision: u64, ordinal: Ordinal) -> Option<SessionRow> {
-    session.filter(|s| s.revision == revision && s.ordinal == ordinal && s.state != SessionState::Ready).cloned()
+/// The last transaction of a rebuild. It reads at most `rows` rows stored meanwhile, and changes as many documents, of
+/// at most `bytes` of text; where there is more to do another round comes before it.
+struct Finish<'f, 'a, 't> {
+    transaction: &'f mut Transaction<'a, 't>,
+    pipeline: &'f TextPipeline,
+    session: SessionRow,
+    transcript: TranscriptNumber,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Finish<'_, '_, '_> {
+    fn run(mut self, progress: &Progress) -> Result<Published, StoreError> {
+        let head = if self.session.next_seq == progress.seen {
+            progress.scan.resolve().head
+        } else {
+            match self.catch_up(progress)? {
+                Some(head) => head,
+                None => return Ok(Published::Behind),
+            }
+        };
+        self.session.state = SessionState::Ready;
+        self.session.head = Some(head);
+        self.transaction.show_documents(&self.session);
+        self.transaction.set_session(self.transcript, self.session);
+        Ok(Published::Yes)
+    }
+
+    /// `None`: too much was stored meanwhile, and nothing is changed.
+    fn catch_up(&mut self, progress: &Progress) -> Result<Option<Head>, StoreError> {
+        if self.session.next_seq - progress.seen > self.rows as u64 {
+            return Ok(None);
+        }
+        let mut scan = progress.scan.clone();
+        let mut bytes = 0;
+        self.transaction.tables.for_each_event(self.transcript, progress.seen, |seq, row| {
+            scan.push(seq, &row.tree);
+            bytes += row.text_bytes as usize;
+            Ok(())
+        })?;
+        let resolution = scan.resolve();
+        let path: BTreeSet<u64> = resolution.path.into_iter().collect();
+        let left: Vec<u64> = progress.written.difference(&path).copied().collect();
+        let joined: Vec<u64> = path.difference(&progress.written).copied().collect();
+        if left.len() + joined.len() > self.rows || bytes > self.bytes {
+            return Ok(None);
+        }
+        take(self.transaction, &mut self.session, self.transcript, &left)?;
+        for seq in joined {
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, self.pipeline);
+            if let Some(message) = self.transaction.tables.with_event(self.transcript, seq, read)?.flatten() {
+                add_document(self.transaction, &mut self.session, self.transcript, &message.indexed())?;
+            }
+        }
+        Ok(Some(resolution.head))
+    }
 }

@@ -4,16 +4,14 @@ use std::ops::ControlFlow;
 
 use super::checkpoint::{IndexState, facts_of, payload};
 use super::prepare::TextPipeline;
+use super::tuning::Tuning;
 use super::view::{Sessions, View};
 use crate::analysis::TokenText;
-use crate::index::{GroupedText, Hidden, IndexFolder, IndexView, Run, Tail};
-use crate::model::DocNumber;
+use crate::index::{GroupedText, Hidden, IndexFolder, IndexPlace, IndexView, Run, Tail};
+use crate::model::{DocNumber, Ordinal};
 use crate::store::{
     Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
 };
-
-/// More documents than this after the last checkpoint are a rebuild, never a tail: an open must not take long.
-const MAX_REPLAY: usize = 4_096;
 
 /// What became of the index folder.
 pub(super) enum Opened {
@@ -26,15 +24,15 @@ pub(super) enum Opened {
 }
 
 /// Opens the index folder and compares it with the store's notes.
-pub(super) fn open_folder(store: &Store, pipeline: &TextPipeline, notes: IndexNotes) -> Opened {
-    let (folder, found) = match IndexFolder::open(&store.location().index()) {
+pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPipeline, notes: IndexNotes) -> Opened {
+    let (folder, found) = match IndexFolder::open(place) {
         Ok(Some(opened)) => opened,
         Ok(None) => return Opened::Nothing,
         Err(error) => return Opened::Unusable(error.to_string()),
     };
     let known = [notes.confirmed, notes.intent].into_iter().flatten();
     for note in known {
-        if found == payload(store.uuid(), pipeline, &note) {
+        if found == payload(store, pipeline, &note) {
             return Opened::Usable(Box::new(folder), note);
         }
     }
@@ -42,22 +40,20 @@ pub(super) fn open_folder(store: &Store, pipeline: &TextPipeline, notes: IndexNo
 }
 
 /// Builds the first view: segments where they are usable, the rest from the store.
-pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexState, View), StoreError> {
+pub(super) fn recover(
+    store: &Store,
+    place: IndexPlace,
+    pipeline: &TextPipeline,
+    tuning: &Tuning,
+) -> Result<(IndexState, View), StoreError> {
     let snapshot = store.snapshot()?;
     let mut sessions = Sessions::default();
     for entry in snapshot.sessions()? {
         let (transcript, row) = entry?;
         sessions.set(transcript, Some(row));
     }
-    let mut state = IndexState {
-        folder: None,
-        covered: IndexNote::default(),
-        bulk: Vec::new(),
-        num_bulk_documents: 0,
-        unsettled: false,
-        rebuild_until: None,
-    };
-    match open_folder(store, pipeline, snapshot.index_notes()?) {
+    let mut state = IndexState::default();
+    match open_folder(&place, store.uuid(), pipeline, snapshot.index_notes()?) {
         Opened::Usable(folder, note) => {
             state.folder = Some(*folder);
             state.covered = note;
@@ -65,7 +61,7 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
         Opened::Nothing => {}
         Opened::Unusable(reason) => {
             tracing::warn!(reason, "the index is set aside and rebuilt from the transcripts");
-            IndexFolder::set_aside(&store.location().index()).map_err(StoreError::io("setting the index aside"))?;
+            IndexFolder::set_aside(&place).map_err(StoreError::io("setting the index aside"))?;
         }
     }
 
@@ -84,8 +80,14 @@ pub(super) fn recover(store: &Store, pipeline: &TextPipeline) -> Result<(IndexSt
     }
 
     let mut index = IndexView { hidden, watermark: state.covered.documents, ..IndexView::default() };
-    match replay(&snapshot, &sessions, pipeline, state.covered.documents)? {
-        Some(tail) => index.tail = tail,
+    match replay(&snapshot, &sessions, pipeline, state.covered.documents, tuning.max_replay_documents)? {
+        Some(tail) => {
+            index.tail = tail;
+            // No rebuild will do it at its end.
+            if let Err(error) = IndexFolder::remove_set_aside(&place) {
+                tracing::warn!(%error, "an old index could not be removed");
+            }
+        }
         None => {
             state.rebuild_until = Some(snapshot.counters()?.next_document);
             index.rebuilding = true;
@@ -108,6 +110,7 @@ fn replay(
     sessions: &Sessions,
     pipeline: &TextPipeline,
     from: u64,
+    max_documents: usize,
 ) -> Result<Option<Tail>, StoreError> {
     let mut documents = Vec::new();
     let mut too_many = false;
@@ -116,7 +119,7 @@ fn replay(
             .get(row.transcript)
             .is_some_and(|session| session.ordinal == row.ordinal && session.state == SessionState::Ready);
         if live {
-            if documents.len() == MAX_REPLAY {
+            if documents.len() == max_documents {
                 too_many = true;
                 return Ok(ControlFlow::Break(()));
             }
@@ -149,6 +152,8 @@ pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(),
             let (transcript, mut session) = entry?;
             tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
             counters.next_death += 1;
+            session.ordinal = Ordinal(counters.next_ordinal);
+            counters.next_ordinal += 1;
             session.state = SessionState::Pending(PendingReason::Rebuild);
             session.revision += 1;
             session.documents = 0;

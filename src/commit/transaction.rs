@@ -60,6 +60,8 @@ impl Effects {
 pub(super) struct Transaction<'a, 't> {
     pub(super) tables: &'a mut WriteTables<'t>,
     pub(super) counters: Counters,
+    /// How often the store had been opened again before.
+    pub(super) opening: u64,
     statistics: Statistics,
     sessions: BTreeMap<TranscriptNumber, SessionChange>,
     effects: Effects,
@@ -76,12 +78,13 @@ pub(super) struct Bulk {
 }
 
 impl<'a, 't> Transaction<'a, 't> {
-    pub(super) fn begin(tables: &'a mut WriteTables<'t>) -> Result<Self, StoreError> {
+    pub(super) fn begin(tables: &'a mut WriteTables<'t>, opening: u64) -> Result<Self, StoreError> {
         let counters = tables.counters()?;
         let statistics = tables.statistics()?;
         Ok(Self {
             tables,
             counters,
+            opening,
             statistics,
             sessions: BTreeMap::new(),
             effects: Effects::default(),
@@ -183,7 +186,7 @@ impl<'a, 't> Transaction<'a, 't> {
         Ok(())
     }
 
-    /// Removes one document of a ready session from its active path.
+    /// Removes one document of a session from its active path. It counted if the session is ready.
     pub(super) fn kill_document(
         &mut self,
         session: &mut SessionRow,
@@ -195,8 +198,10 @@ impl<'a, 't> Transaction<'a, 't> {
         self.tables.set_active(transcript, seq, None)?;
         session.documents = session.documents.saturating_sub(1);
         session.tokens = session.tokens.saturating_sub(length);
-        self.statistics.documents = self.statistics.documents.saturating_sub(1);
-        self.statistics.tokens = self.statistics.tokens.saturating_sub(length);
+        if session.state == SessionState::Ready {
+            self.statistics.documents = self.statistics.documents.saturating_sub(1);
+            self.statistics.tokens = self.statistics.tokens.saturating_sub(length);
+        }
         self.effects.changes.push(Change::HideDocument(DocNumber(number), session.ordinal));
         Ok(())
     }

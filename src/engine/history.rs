@@ -200,19 +200,22 @@ impl Engine {
             (None, None, Some(offset)) => Part::Offset(offset),
             (None, None, None) => Part::Newest,
         };
-        let view = self.committer.pin();
-        let key = self.key_of(&view, &request.key)?;
+        self.read(|view| self.history_of(view, &part, request))
+    }
+
+    fn history_of(&self, view: &View, part: &Part, request: &HistoryRequest) -> Result<HistoryAnswer, HistoryError> {
+        let key = self.key_of(view, &request.key)?;
         let windows = view.snapshot.windows(&key)?;
         let current = view.snapshot.current_window(&key)?;
         let candidates = match &request.session_id {
-            Some(given) => vec![window_of(&view, &key, given)?],
+            Some(given) => vec![window_of(view, &key, given)?],
             None if matches!(part, Part::Around(_)) => {
                 // The id may stand in any window of the key: the current one first, then newest to oldest.
                 current.into_iter().chain(windows.into_iter().rev().filter(|w| Some(*w) != current)).collect()
             }
             None => current.into_iter().collect(),
         };
-        self.page(&view, &key, &candidates, &part, request)
+        self.page(view, &key, &candidates, part, request)
     }
 
     fn key_of(&self, view: &View, given: &str) -> Result<SessionKey, HistoryError> {

@@ -128,8 +128,6 @@ impl From<CheckpointError> for ImportError {
 const BATCH_ROWS: usize = 4_096;
 /// … and bytes of lines: the memory of an import beside one line and the index writer's arena.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
-/// From this many bytes of files on, new sessions go straight to the index instead of through the tail.
-const BULK_BYTES: u64 = 4 * 1024 * 1024;
 /// Reports of one kind that a summary lists.
 const MAX_REPORTS: usize = 1_000;
 
@@ -181,6 +179,7 @@ impl Engine {
             format: options.format,
             include_deleted: options.include_deleted,
         };
+        self.committer.heal()?;
         let found = import::discover(paths, &discover)?;
         if let Some(path) = found.missing.into_iter().next() {
             return Err(ImportError::MissingPath { path });
@@ -200,7 +199,7 @@ impl Engine {
         let mut run = Run {
             now,
             revive: options.revive,
-            bulk: at.total_bytes >= BULK_BYTES,
+            bulk: at.total_bytes >= self.committer.tuning().bulk_bytes,
             summary,
             sessions: BTreeSet::new(),
             revived: BTreeSet::new(),
@@ -272,7 +271,7 @@ impl Run<'_> {
         if !self.admits(engine, &source)? {
             return Ok(());
         }
-        let snapshot = engine.committer.store().snapshot()?;
+        let snapshot = engine.committer.snapshot()?;
         let name = source.canonical_path.to_string_lossy().into_owned();
         // Of a session that begins anew every file is read from its beginning, however far it had been read.
         match snapshot.source(&name)?.filter(|_| !self.is_revived(&source)) {
@@ -308,7 +307,7 @@ impl Run<'_> {
     /// Whether the session may be imported: one that was deleted on purpose only when that is to be lifted (D27).
     fn admits(&mut self, engine: &Engine, source: &Source) -> Result<bool, ImportError> {
         let id = &source.session_id;
-        if engine.committer.store().snapshot()?.tombstone(id)?.is_none() {
+        if engine.committer.snapshot()?.tombstone(id)?.is_none() {
             return Ok(true);
         }
         if self.revive {
@@ -501,7 +500,7 @@ impl Run<'_> {
         if self.bulk {
             engine.committer.finish_bulk()?;
         }
-        for transcript in engine.committer.store().snapshot()?.pending()? {
+        for transcript in engine.committer.snapshot()?.pending()? {
             engine.committer.rebuild_session(transcript)?;
         }
         Ok(())

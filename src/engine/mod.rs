@@ -21,10 +21,11 @@ pub use status::{PendingSession, StatusReport};
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
     AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
-    PreparedEvent, RekeyRefusal, SessionTarget, TextPipeline,
+    PreparedEvent, RekeyRefusal, SessionTarget, TextPipeline, Tuning, View,
 };
+use crate::files::{Files, SystemFiles};
 use crate::model::{AgentId, SessionFacts, SessionId, SessionKey, Timestamp};
-use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation};
+use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation, note_owner};
 use crate::transcript::{EventError, Redactor};
 
 /// How an engine is opened. [`OpenOptions::default`] opens what is there and makes nothing.
@@ -43,6 +44,14 @@ pub struct OpenOptions {
     pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
     /// A line about this process for the `owner` file, shown to others that find the store busy.
     pub owner: Option<String>,
+    /// What stands in for the disk, for tests.
+    #[cfg(feature = "__internal_faults")]
+    #[doc(hidden)]
+    pub files: Arc<dyn Files>,
+    /// The thresholds of the engine, for tests.
+    #[cfg(feature = "__internal_faults")]
+    #[doc(hidden)]
+    pub tuning: Tuning,
 }
 
 impl Default for OpenOptions {
@@ -54,6 +63,10 @@ impl Default for OpenOptions {
             cache_bytes: DEFAULT_CACHE_BYTES,
             repairing: None,
             owner: None,
+            #[cfg(feature = "__internal_faults")]
+            files: Arc::new(SystemFiles),
+            #[cfg(feature = "__internal_faults")]
+            tuning: Tuning::default(),
         }
     }
 }
@@ -174,20 +187,27 @@ impl Engine {
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
         let pipeline = TextPipeline::new(Arc::new(UnicodeWord) as Arc<dyn Analyzer>, Redactor::identity());
+        #[cfg(feature = "__internal_faults")]
+        let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
+        #[cfg(not(feature = "__internal_faults"))]
+        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let repairing = options.repairing.clone();
         let open = OpenCommitter {
+            files,
+            tuning,
+            repairing: Arc::new(move |share| {
+                if let Some(repairing) = &repairing {
+                    repairing(share);
+                }
+            }),
             create: options.create,
             busy_timeout: options.busy_timeout,
             cache_bytes: options.cache_bytes,
             uuid: *uuid::Uuid::new_v4().as_bytes(),
         };
-        let repairing = options.repairing.clone();
-        let committer = Committer::open(location, &open, pipeline, move |share| {
-            if let Some(repairing) = &repairing {
-                repairing(share);
-            }
-        })?;
+        let committer = Committer::open(location, open, pipeline)?;
         if let Some(owner) = &options.owner {
-            committer.store().note_owner(owner);
+            note_owner(committer.location(), committer.files(), owner);
         }
         let committer = Arc::new(committer);
         let maintenance = Maintenance::start(Arc::clone(&committer))
@@ -203,6 +223,18 @@ impl Engine {
         Self::open(&self.root, OpenOptions { agent, create: true, ..self.options.clone() })
     }
 
+    /// Reads one pinned view; where the disk has failed, after the store was opened again.
+    fn read<R, E: From<StoreError>>(&self, read: impl Fn(&View) -> Result<R, E>) -> Result<R, E> {
+        // The view may still have what is asked for where the store can't be opened again now.
+        let _ = self.committer.heal();
+        let result = read(&self.committer.pin());
+        if result.is_ok() || !self.committer.is_poisoned() {
+            return result;
+        }
+        self.committer.heal()?;
+        read(&self.committer.pin())
+    }
+
     /// Whose sessions these are.
     #[must_use]
     pub fn agent(&self) -> &AgentId {
@@ -212,7 +244,7 @@ impl Engine {
     /// The folder that holds transcripts and index.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
-        self.committer.store().location().folder().to_owned()
+        self.committer.location().folder().to_owned()
     }
 
     /// Stores events in one transaction: on disk, and searchable, when this returns. `now` is the time given to
@@ -248,6 +280,7 @@ impl Engine {
                 new_id: new_session_id(),
                 facts: request.facts,
             };
+            self.committer.heal()?;
             stored = self.committer.append(target, prepared, now)??.into_iter();
         }
         Ok(results
@@ -274,6 +307,7 @@ impl Engine {
     /// # Errors
     /// [`CheckpointError`]: everything stays searchable, and a later attempt starts over.
     pub fn checkpoint(&self) -> Result<(), CheckpointError> {
+        self.committer.heal()?;
         self.committer.checkpoint().map(|_| ())
     }
 
@@ -292,6 +326,7 @@ impl Engine {
     /// # Errors
     /// [`DeleteError`]: nothing was deleted, unless the store's outcome is unknown.
     pub fn delete_session(&self, id: &SessionId, now: Timestamp) -> Result<Deleted, DeleteError> {
+        self.committer.heal()?;
         let deleted = self.committer.delete_session(id.clone(), now)?;
         something(deleted, id.as_str())
     }
@@ -301,6 +336,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::delete_session`].
     pub fn delete_key(&self, key: &SessionKey, now: Timestamp) -> Result<Deleted, DeleteError> {
+        self.committer.heal()?;
         let deleted = self.committer.delete_key(key.clone(), now)?;
         something(deleted, key.as_str())
     }
@@ -333,6 +369,7 @@ impl Engine {
         if new.is_incognito() {
             return Err(RekeyError::Incognito { key: new.clone() });
         }
+        self.committer.heal()?;
         Ok(self.committer.rekey(old.clone(), new.clone())??)
     }
 
@@ -342,6 +379,7 @@ impl Engine {
     /// # Errors
     /// [`RekeyError`]: nothing was changed.
     pub fn set_archived(&self, key: &SessionKey, archived: bool) -> Result<u64, RekeyError> {
+        self.committer.heal()?;
         match self.committer.set_archived(key.clone(), archived)? {
             0 => Err(RekeyRefusal::UnknownKey { key: key.clone() }.into()),
             windows => Ok(windows),
@@ -353,6 +391,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`]: what was deleted before stays deleted.
     pub fn prune(&self, before: Timestamp, now: Timestamp) -> Result<Deleted, StoreError> {
+        self.committer.heal()?;
         self.committer.prune(before, now)
     }
 }

@@ -320,8 +320,7 @@ impl Engine {
     /// [`SearchError`]: bad input, stopped, or unreadable files. "Nothing found" is an answer, not an error; its
     /// `reason` says why.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let view = self.committer.pin();
-        let answer = self.search_view(&view, request)?;
+        let answer = self.read(|view| self.search_view(view, request))?;
         if self.committer.has_pending() {
             self.committer.request_reconcile();
         }

@@ -1,11 +1,12 @@
 //! What a store holds, what it uses, and what waits.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::commit::View;
+use crate::files::{Files, SystemFiles};
 use crate::model::AgentId;
 use crate::store::{SessionState, StoreError, StoreLocation};
 
@@ -53,7 +54,7 @@ impl StatusReport {
     #[must_use]
     pub fn of_held_store(root: &Path, agent: &AgentId, holder: &str) -> Self {
         let location = StoreLocation::new(root, agent);
-        Self { bytes: sizes(&location), holder: Some(holder.to_owned()), ..Self::default() }
+        Self { bytes: sizes(&SystemFiles, &location), holder: Some(holder.to_owned()), ..Self::default() }
     }
 }
 
@@ -63,7 +64,10 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store can't be read.
     pub fn status(&self) -> Result<StatusReport, StoreError> {
-        let view = self.committer.pin();
+        self.read(|view| self.status_of(view))
+    }
+
+    fn status_of(&self, view: &View) -> Result<StatusReport, StoreError> {
         let counters = view.snapshot.counters()?;
         let schema = view.snapshot.schema()?;
         let pending = view
@@ -80,7 +84,7 @@ impl Engine {
             sessions: view.sessions.len() as u64,
             events: counters.events,
             documents: view.index.num_documents,
-            bytes: sizes(self.committer.store().location()),
+            bytes: sizes(self.committer.files(), self.committer.location()),
             watermark: view.index.watermark,
             tail: (view.index.frozen.num_docs() + view.index.tail.num_docs()) as u64,
             pending,
@@ -91,9 +95,9 @@ impl Engine {
     }
 }
 
-fn sizes(location: &StoreLocation) -> BTreeMap<&'static str, u64> {
-    let transcripts = fs::metadata(location.database()).map_or(0, |meta| meta.len());
-    let index = fs::read_dir(location.index())
-        .map_or(0, |entries| entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum());
-    BTreeMap::from([("transcripts", transcripts), ("index", index)])
+fn sizes(files: &dyn Files, location: &StoreLocation) -> BTreeMap<&'static str, u64> {
+    let index = location.index();
+    let len = |path: &Path| files.len_bytes(path).unwrap_or(0);
+    let of_index = files.list(&index).unwrap_or_default().iter().map(|name| len(&index.join(name))).sum();
+    BTreeMap::from([("transcripts", len(&location.database())), ("index", of_index)])
 }

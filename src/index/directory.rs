@@ -1,86 +1,200 @@
-//! tantivy's folder with two promises more: a new `meta.json` is durable before old files go, and files are private.
+//! tantivy's folder over [`Files`], with two promises more: a new `meta.json` is durable before old files go, and a
+//! closed [`Gate`] ends every change at once, whatever threads are still at work behind it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
-    Directory, DirectoryLock, FileHandle, Lock, MmapDirectory, WatchCallback, WatchHandle, WritePtr,
+    AntiCallToken, Directory, DirectoryLock, FileHandle, Lock, MmapDirectory, TerminatingWrite, WatchCallback,
+    WatchHandle, WritePtr,
 };
 
-/// Wraps [`MmapDirectory`].
+use crate::files::{Content, Files, NewFile};
+
+/// The file whose replacement is tantivy's commit.
+const META: &str = "meta.json";
+
+/// Lets changes of the folder through until it is closed. An abandoned merge goes on in its thread until it meets a
+/// closed gate; without one it could write into a folder that somebody else has opened since.
+#[derive(Debug, Default)]
+pub(super) struct Gate(RwLock<bool>);
+
+impl Gate {
+    /// Held while a change is made.
+    fn pass(&self) -> io::Result<RwLockReadGuard<'_, bool>> {
+        let closed = self.0.read();
+        if *closed { Err(io::Error::other("this writer of the index has been let go")) } else { Ok(closed) }
+    }
+
+    /// Waits for the changes under way; later ones fail.
+    pub(super) fn close(&self) {
+        *self.0.write() = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        *self.0.read()
+    }
+}
+
+/// The folder of an index.
 #[derive(Clone)]
-pub(super) struct DurableDirectory {
-    inner: MmapDirectory,
+pub(super) struct FilesDirectory {
+    files: Arc<dyn Files>,
     root: PathBuf,
+    gate: Arc<Gate>,
+    /// Maps files of the disk; made when the first is.
+    mapped: Arc<OnceLock<MmapDirectory>>,
 }
 
-impl DurableDirectory {
-    pub(super) fn open(root: &Path) -> Result<Self, tantivy::directory::error::OpenDirectoryError> {
-        Ok(Self { inner: MmapDirectory::open(root)?, root: root.to_owned() })
+impl FilesDirectory {
+    pub(super) fn new(files: Arc<dyn Files>, root: &Path, gate: Arc<Gate>) -> Self {
+        Self { files, root: root.to_owned(), gate, mapped: Arc::default() }
+    }
+
+    /// Removes what an interrupted replacement left. The caller holds the writer's lock.
+    pub(super) fn remove_leftovers(&self) -> io::Result<()> {
+        for name in self.files.list(&self.root)? {
+            if name.to_str().is_some_and(is_replacement) {
+                self.files.remove_file(&self.root.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn map(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
+        if self.mapped.get().is_none() {
+            let opened = MmapDirectory::open(&self.root)
+                .map_err(|error| OpenReadError::wrap_io_error(io::Error::other(error), path.to_owned()))?;
+            // Another thread may have been first; both map the same files.
+            let _ = self.mapped.set(opened);
+        }
+        match self.mapped.get() {
+            Some(mapped) => mapped.get_file_handle(path),
+            None => Err(OpenReadError::FileDoesNotExist(path.to_owned())),
+        }
     }
 }
 
-impl fmt::Debug for DurableDirectory {
+/// A name no other replacement has, of this process or another.
+fn replacement(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!(".{name}.{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn is_replacement(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".new")
+}
+
+impl fmt::Debug for FilesDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurableDirectory").field("root", &self.root).finish_non_exhaustive()
+        f.debug_struct("FilesDirectory").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-impl Directory for DurableDirectory {
+impl Directory for FilesDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
-        self.inner.get_file_handle(path)
+        match self.files.content(&self.root.join(path)).map_err(|error| read_error(error, path))? {
+            Content::OnDisk => self.map(path),
+            #[cfg(feature = "__internal_faults")]
+            Content::StandIn(bytes) => Ok(Arc::new(tantivy::directory::OwnedBytes::new(bytes))),
+        }
     }
 
     fn delete(&self, path: &Path) -> Result<(), DeleteError> {
-        self.inner.delete(path)
+        let removed = self.gate.pass().and_then(|_pass| self.files.remove_file(&self.root.join(path)));
+        removed.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DeleteError::FileDoesNotExist(path.to_owned()),
+            _ => DeleteError::IoError { io_error: Arc::new(error), filepath: path.to_owned() },
+        })
     }
 
     fn exists(&self, path: &Path) -> Result<bool, OpenReadError> {
-        self.inner.exists(path)
+        self.files.exists(&self.root.join(path)).map_err(|error| read_error(error, path))
     }
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
-        let file = self.inner.open_write(path)?;
-        make_private(&self.root.join(path)).map_err(|e| OpenWriteError::wrap_io_error(e, path.to_owned()))?;
-        Ok(file)
+        let created = self.gate.pass().and_then(|_pass| self.files.create(&self.root.join(path)));
+        let file = created.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => OpenWriteError::FileAlreadyExists(path.to_owned()),
+            _ => OpenWriteError::wrap_io_error(error, path.to_owned()),
+        })?;
+        Ok(BufWriter::new(Box::new(GatedFile { file, gate: Arc::clone(&self.gate) })))
     }
 
     fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
-        self.inner.atomic_read(path)
+        self.files.read(&self.root.join(path)).map_err(|error| read_error(error, path))
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        self.inner.atomic_write(path, data)?;
-        // tantivy renames without this and then deletes the files of replaced segments: after a power failure the old
-        // meta.json could come back and name files that are gone.
-        self.inner.sync_directory()
+        let _pass = self.gate.pass()?;
+        let name = path.to_str().unwrap_or("file");
+        let new = self.root.join(replacement(name));
+        let written = self.files.create(&new).and_then(|mut file| {
+            file.write_all(data)?;
+            file.sync()
+        });
+        if let Err(error) = written.and_then(|()| self.files.rename(&new, &self.root.join(path))) {
+            // What can't be removed now is removed by the next writer.
+            let _ = self.files.remove_file(&new);
+            return Err(error);
+        }
+        if name == META {
+            // tantivy goes on to delete the files of replaced segments: without this the old meta.json could come back
+            // after a power failure and name files that are gone.
+            self.files.sync_folder(&self.root)?;
+        }
+        Ok(())
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.inner.sync_directory()
+        self.files.sync_folder(&self.root)
     }
 
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
-        let held = self.inner.acquire_lock(lock)?;
-        make_private(&self.root.join(&lock.filepath)).map_err(LockError::wrap_io_error)?;
-        Ok(held)
+        let taken = self.files.lock(&self.root.join(&lock.filepath), lock.is_blocking);
+        match taken.map_err(LockError::wrap_io_error)? {
+            Some(lock) => Ok(DirectoryLock::from(Box::new(lock))),
+            None => Err(LockError::LockBusy),
+        }
     }
 
-    fn watch(&self, callback: WatchCallback) -> tantivy::Result<WatchHandle> {
-        self.inner.watch(callback)
+    fn watch(&self, _callback: WatchCallback) -> tantivy::Result<WatchHandle> {
+        // Nobody reloads by watching: whoever commits publishes.
+        Ok(WatchHandle::empty())
     }
 }
 
-fn make_private(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+fn read_error(error: io::Error, path: &Path) -> OpenReadError {
+    match error.kind() {
+        io::ErrorKind::NotFound => OpenReadError::FileDoesNotExist(path.to_owned()),
+        _ => OpenReadError::wrap_io_error(error, path.to_owned()),
     }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
+}
+
+struct GatedFile {
+    file: Box<dyn NewFile>,
+    gate: Arc<Gate>,
+}
+
+impl Write for GatedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _pass = self.gate.pass()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl TerminatingWrite for GatedFile {
+    fn terminate_ref(&mut self, _token: AntiCallToken) -> io::Result<()> {
+        let _pass = self.gate.pass()?;
+        self.file.sync()
+    }
 }

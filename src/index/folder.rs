@@ -1,8 +1,7 @@
 //! The index folder: opening and judging it, adding, deleting, committing, merging.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,11 +10,12 @@ use tantivy::query::{BooleanQuery, Query, RangeQuery, TermQuery};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{FutureResult, Index, IndexWriter, TantivyDocument, TantivyError, Term};
 
-use super::directory::DurableDirectory;
+use super::directory::{FilesDirectory, Gate};
 use super::part::DocFacts;
 use super::schema::{self, Fields, INDEX_VERSION};
 use super::segment::Segment;
 use crate::analysis::TokenText;
+use crate::files::Files;
 use crate::model::{DocNumber, Ordinal, Role};
 
 /// What the index folder met. Nothing acknowledged is lost by it: the index is rebuilt from the store.
@@ -76,15 +76,29 @@ const DELETED_SHARE_TO_MERGE: f32 = 0.2;
 /// Most documents of a segment that is merged further.
 const MAX_DOCS_TO_MERGE: usize = 10_000_000;
 
+/// Where an index is, and how it is merged.
+#[derive(Debug, Clone)]
+pub struct IndexPlace {
+    /// The way to the disk.
+    pub files: Arc<dyn Files>,
+    /// The folder.
+    pub path: PathBuf,
+    /// So many segments of about a size are merged into one.
+    pub merge_segments: usize,
+}
+
 /// The index folder of one store.
 pub struct IndexFolder {
-    path: PathBuf,
+    place: IndexPlace,
     index: Index,
+    gate: Arc<Gate>,
     fields: Fields,
     writer: Option<IndexWriter>,
     /// Additions and deletions since the last commit: they live in the writer alone.
     uncommitted: usize,
     merges: Vec<FutureResult<Option<tantivy::SegmentMeta>>>,
+    /// The last merge failed: none is started before the next commit.
+    merge_failed: bool,
     policy: LogMergePolicy,
     segments: Vec<Arc<Segment>>,
 }
@@ -92,7 +106,7 @@ pub struct IndexFolder {
 impl std::fmt::Debug for IndexFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IndexFolder")
-            .field("path", &self.path)
+            .field("place", &self.place)
             .field("segments", &self.segments)
             .finish_non_exhaustive()
     }
@@ -103,67 +117,74 @@ impl IndexFolder {
     ///
     /// # Errors
     /// [`IndexError`] when what is there is no index of this build, or can't be read.
-    pub fn open(path: &Path) -> Result<Option<(Self, Payload)>, IndexError> {
-        if !path.join("meta.json").try_exists()? {
+    pub fn open(place: &IndexPlace) -> Result<Option<(Self, Payload)>, IndexError> {
+        if !place.files.exists(&place.path.join("meta.json"))? {
             return Ok(None);
         }
-        let directory = DurableDirectory::open(path).map_err(IndexError::new)?;
-        let index = Index::open(directory)?;
-        let (schema, fields) = schema::schema();
-        if index.schema() != schema {
+        let mut folder = Self::with(place, Index::open)?;
+        if folder.index.schema() != schema::schema().0 {
             return Err(IndexError::new("has other fields"));
         }
-        let meta = index.load_metas()?;
+        let meta = folder.index.load_metas()?;
         let payload = meta.payload.as_deref().ok_or_else(|| IndexError::new("its last commit has no payload"))?;
         let payload: Payload = serde_json::from_str(payload).map_err(IndexError::new)?;
-        let mut folder = Self::with(path, index, fields);
         folder.load_segments()?;
         Ok(Some((folder, payload)))
     }
 
-    /// Makes an empty index. What is at `path` must have been set aside.
+    /// Makes an empty index. What is there must have been set aside.
     ///
     /// # Errors
     /// [`IndexError`] when the folder can't be written.
-    pub fn create(path: &Path) -> Result<Self, IndexError> {
-        create_private_dir(path)?;
-        let directory = DurableDirectory::open(path).map_err(IndexError::new)?;
-        let (schema, fields) = schema::schema();
-        let index = Index::builder().schema(schema).open_or_create(directory)?;
-        Ok(Self::with(path, index, fields))
+    pub fn create(place: &IndexPlace) -> Result<Self, IndexError> {
+        place.files.create_folder(&place.path)?;
+        if let Some(parent) = place.path.parent() {
+            place.files.sync_folder(parent)?;
+        }
+        Self::with(place, |directory| Index::builder().schema(schema::schema().0).open_or_create(directory))
     }
 
-    fn with(path: &Path, index: Index, fields: Fields) -> Self {
+    fn with(
+        place: &IndexPlace,
+        open: impl FnOnce(FilesDirectory) -> tantivy::Result<Index>,
+    ) -> Result<Self, IndexError> {
+        let gate = Arc::<Gate>::default();
+        let index = open(FilesDirectory::new(Arc::clone(&place.files), &place.path, Arc::clone(&gate)))?;
         schema::register(&index);
         let mut policy = LogMergePolicy::default();
+        policy.set_min_num_segments(place.merge_segments);
         policy.set_del_docs_ratio_before_merge(DELETED_SHARE_TO_MERGE);
         policy.set_max_docs_before_merge(MAX_DOCS_TO_MERGE);
-        Self {
-            path: path.to_owned(),
+        Ok(Self {
+            place: place.clone(),
             index,
-            fields,
+            gate,
+            fields: schema::schema().1,
             writer: None,
             uncommitted: 0,
             merges: Vec::new(),
+            merge_failed: false,
             policy,
             segments: Vec::new(),
-        }
+        })
     }
 
-    /// Moves an unusable index folder out of the way; the returned path is to be removed when the new one is complete.
+    /// Moves an unusable index folder out of the way; it is to be removed when the new one is complete.
     ///
     /// # Errors
     /// When the folder can't be renamed.
-    pub fn set_aside(path: &Path) -> io::Result<Option<PathBuf>> {
-        if !path.try_exists()? {
-            return Ok(None);
+    pub fn set_aside(place: &IndexPlace) -> io::Result<()> {
+        if !place.files.exists(&place.path)? {
+            return Ok(());
         }
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("index");
         for attempt in 0..u32::MAX {
-            let aside = path.with_file_name(format!("{name}.aside.{attempt}"));
-            if !aside.try_exists()? {
-                fs::rename(path, &aside)?;
-                return Ok(Some(aside));
+            let aside = place.path.with_file_name(format!("{}{attempt}", aside_prefix(place)));
+            if !place.files.exists(&aside)? {
+                place.files.rename(&place.path, &aside)?;
+                return match place.path.parent() {
+                    Some(parent) => place.files.sync_folder(parent),
+                    None => Ok(()),
+                };
             }
         }
         Err(io::Error::other("no free name to set the index aside"))
@@ -173,14 +194,12 @@ impl IndexFolder {
     ///
     /// # Errors
     /// When a folder can't be listed or removed.
-    pub fn remove_set_aside(path: &Path) -> io::Result<()> {
-        let Some(parent) = path.parent() else { return Ok(()) };
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("index");
-        let prefix = format!("{name}.aside.");
-        for entry in fs::read_dir(parent)? {
-            let entry = entry?;
-            if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
-                fs::remove_dir_all(entry.path())?;
+    pub fn remove_set_aside(place: &IndexPlace) -> io::Result<()> {
+        let Some(parent) = place.path.parent() else { return Ok(()) };
+        let prefix = aside_prefix(place);
+        for name in place.files.list(parent)? {
+            if name.to_str().is_some_and(|name| name.starts_with(&prefix)) {
+                place.files.remove_folder(&parent.join(name))?;
             }
         }
         Ok(())
@@ -192,8 +211,17 @@ impl IndexFolder {
         &self.segments
     }
 
+    fn directory(&self) -> FilesDirectory {
+        FilesDirectory::new(Arc::clone(&self.place.files), &self.place.path, Arc::clone(&self.gate))
+    }
+
     fn writer(&mut self, arena_bytes: usize) -> Result<&mut IndexWriter, IndexError> {
         if self.writer.is_none() {
+            if self.gate.is_closed() {
+                self.gate = Arc::default();
+                self.index = Index::open(self.directory())?;
+                schema::register(&self.index);
+            }
             let options = tantivy::indexer::IndexWriterOptions::builder()
                 .num_worker_threads(1)
                 .num_merge_threads(1)
@@ -203,6 +231,7 @@ impl IndexFolder {
             // Merges are started by `start_merges` alone, so that it is known when none runs.
             writer.set_merge_policy(Box::new(NoMergePolicy));
             self.writer = Some(writer);
+            self.directory().remove_leftovers()?;
         }
         self.writer.as_mut().ok_or_else(|| IndexError::new("no writer"))
     }
@@ -218,7 +247,7 @@ impl IndexFolder {
     /// Adds a document to the next commit.
     ///
     /// # Errors
-    /// [`IndexError`]: the commit in the making is lost, see [`Self::roll_back`].
+    /// [`IndexError`]: what is in the commit to come is unknown; dropping the folder drops it whole.
     pub fn add(&mut self, facts: &DocFacts, tokens: &TokenText) -> Result<(), IndexError> {
         let fields = self.fields;
         let mut document = TantivyDocument::default();
@@ -270,8 +299,8 @@ impl IndexFolder {
         prepared.set_payload(&text);
         prepared.commit()?;
         self.uncommitted = 0;
-        self.load_segments()?;
-        Ok(())
+        self.merge_failed = false;
+        self.load_segments()
     }
 
     /// Starts the merges that are due. They run beside everything else.
@@ -279,7 +308,7 @@ impl IndexFolder {
     /// # Errors
     /// [`IndexError`] when the list of segments can't be read.
     pub fn start_merges(&mut self) -> Result<(), IndexError> {
-        if !self.merges.is_empty() {
+        if !self.merges.is_empty() || self.merge_failed {
             return Ok(());
         }
         let metas = self.index.searchable_segment_metas()?;
@@ -296,13 +325,24 @@ impl IndexFolder {
         !self.merges.is_empty()
     }
 
-    /// Looks whether merges have ended; then the segments are loaded anew, and `true` says so.
+    /// Looks whether merges have ended; then the segments are loaded anew, and `true` says so. A failed merge leaves
+    /// the segments as they were.
     ///
     /// # Errors
     /// [`IndexError`] when the merged segments can't be opened.
     pub fn collect_merges(&mut self) -> Result<bool, IndexError> {
         let before = self.merges.len();
-        let running: Vec<_> = self.merges.drain(..).filter_map(|merge| poll(merge).err()).collect();
+        let mut running = Vec::with_capacity(before);
+        for merge in self.merges.drain(..) {
+            match poll(merge) {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "a merge of the index failed; it is tried again after the next checkpoint");
+                    self.merge_failed = true;
+                }
+                Err(merge) => running.push(merge),
+            }
+        }
         self.merges = running;
         if self.merges.len() == before {
             return Ok(false);
@@ -314,9 +354,18 @@ impl IndexFolder {
     /// Lets the writer and its memory go, unless it holds what no commit has written yet. Running merges are abandoned.
     pub fn release_writer(&mut self) {
         if self.uncommitted == 0 {
-            self.merges.clear();
-            self.writer = None;
+            self.drop_writer();
         }
+    }
+
+    /// Lets the writer go with everything that is not committed. Running merges are abandoned: when this returns
+    /// nothing of them can change the folder any more.
+    fn drop_writer(&mut self) {
+        if self.writer.is_some() {
+            self.gate.close();
+        }
+        self.merges.clear();
+        self.writer = None;
     }
 
     fn load_segments(&mut self) -> Result<(), IndexError> {
@@ -334,24 +383,24 @@ impl IndexFolder {
     }
 }
 
-/// `Ok` when the merge has ended, whatever came of it: a failed one leaves the segments as they were.
-fn poll<T>(merge: FutureResult<T>) -> Result<(), FutureResult<T>> {
+impl Drop for IndexFolder {
+    fn drop(&mut self) {
+        self.drop_writer();
+    }
+}
+
+fn aside_prefix(place: &IndexPlace) -> String {
+    let name = place.path.file_name().and_then(|name| name.to_str()).unwrap_or("index");
+    format!("{name}.aside.")
+}
+
+/// `Ok` with the outcome when the merge has ended.
+fn poll<T>(merge: FutureResult<T>) -> Result<tantivy::Result<T>, FutureResult<T>> {
     use std::future::Future as _;
     use std::task::{Context, Poll, Waker};
     let mut merge = merge;
     match std::pin::Pin::new(&mut merge).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(_) => Ok(()),
+        Poll::Ready(outcome) => Ok(outcome),
         Poll::Pending => Err(merge),
     }
-}
-
-fn create_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(path)
 }

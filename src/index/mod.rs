@@ -12,7 +12,7 @@ mod schema;
 mod segment;
 mod view;
 
-pub use folder::{IndexError, IndexFolder, Payload};
+pub use folder::{IndexError, IndexFolder, IndexPlace, Payload};
 pub use hidden::Hidden;
 pub use part::{DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 pub use run::{GroupedText, Run, Tail};

@@ -129,9 +129,9 @@ impl From<redb::DatabaseError> for StoreError {
     fn from(error: redb::DatabaseError) -> Self {
         match error {
             redb::DatabaseError::DatabaseAlreadyOpen => Self::Busy { holder: "another process".into() },
-            // What redb says of a file that is none of its own.
+            // What redb says of a file that is none of its own, or ends too early.
             redb::DatabaseError::Storage(redb::StorageError::Io(source))
-                if source.kind() == io::ErrorKind::InvalidData =>
+                if matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {
                 Self::damaged(source.to_string())
             }

@@ -1,8 +1,9 @@
 //! Truth: one redb file per agent. Decides what exists; knows nothing of the index.
 //!
-//! `tables` names every table and draws its rows, `rows` holds the codecs, `read` the snapshots, `write` the one
-//! transaction shape. What is stored is documented in `index-schema/store.md`.
+//! `backend` is the way to the file. `tables` names every table and draws its rows, `rows` holds the codecs, `read` the
+//! snapshots, `write` the one transaction shape. What is stored is documented in `index-schema/store.md`.
 
+mod backend;
 mod error;
 mod open;
 mod read;
@@ -10,9 +11,10 @@ mod rows;
 mod tables;
 mod write;
 
+pub use backend::FileHealth;
 pub use error::StoreError;
 pub(crate) use open::DEFAULT_CACHE_BYTES;
-pub use open::{Store, StoreLocation, StoreOptions};
+pub use open::{Store, StoreLocation, StoreOptions, note_owner};
 pub use read::Snapshot;
 pub use rows::{
     Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow, SessionState,

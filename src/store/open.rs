@@ -1,15 +1,16 @@
 //! Opening one agent's store: folders, permissions, the lock, the format check.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase as _};
 
+use super::backend::{Backend, FileHealth};
 use super::rows::{self, Counters, IndexNotes, SchemaRow, Statistics};
 use super::{Snapshot, StoreError, tables};
+use crate::files::Files;
 use crate::model::AgentId;
 
 /// redb's page cache, in bytes. Its own default of 1 GiB is far too much for a library.
@@ -55,19 +56,26 @@ impl StoreLocation {
         self.folder.join("owner")
     }
 
+    /// A store in the making; it gets its name when it is complete.
+    fn new_database(&self) -> PathBuf {
+        self.folder.join("transcripts.redb.new")
+    }
+
     /// The holder as its `owner` file says, for messages.
     #[must_use]
-    pub fn holder(&self) -> Option<String> {
-        let mut text = String::new();
-        File::open(self.owner()).ok()?.take(256).read_to_string(&mut text).ok()?;
-        let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+    pub fn holder(&self, files: &dyn Files) -> Option<String> {
+        let mut bytes = files.read(&self.owner()).ok()?;
+        bytes.truncate(256);
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!text.is_empty()).then_some(text)
     }
 }
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
+    /// The way to the disk.
+    pub files: Arc<dyn Files>,
     /// Make the store when it is missing.
     pub create: bool,
     /// How long to wait for another process, like SQLite's busy timeout.
@@ -84,79 +92,44 @@ pub struct StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     pub(super) database: Database,
-    location: StoreLocation,
     uuid: [u8; 16],
 }
 
 impl Store {
     /// Opens, and where asked makes, the store of one agent.
     ///
-    /// `repairing` is called with a share from 0 to 1 while redb repairs the file after a crash.
+    /// `health` is kept by the caller from one opening of the same store to the next. `repairing` is called with a
+    /// share from 0 to 1 while redb repairs the file after a crash.
     ///
     /// # Errors
     /// [`StoreError::Missing`] without `create`, [`StoreError::Busy`] after `busy_timeout`, and what reading and
     /// writing can meet.
     pub fn open(
-        location: StoreLocation,
+        location: &StoreLocation,
         options: &StoreOptions,
-        repairing: impl Fn(f64) + 'static,
+        health: &Arc<FileHealth>,
+        repairing: Arc<dyn Fn(f64) + Send + Sync>,
     ) -> Result<Self, StoreError> {
         let path = location.database();
-        let exists = path.try_exists().map_err(StoreError::io(format!("looking for {}", path.display())))?;
-        if !exists && !options.create {
-            return Err(StoreError::Missing { path: location.folder.clone() });
-        }
-        if !exists {
-            create_private_dir(&location.folder)
-                .map_err(StoreError::io(format!("making the folder {}", location.folder.display())))?;
-        }
-        let mut builder = Builder::new();
-        builder.set_cache_size(options.cache_bytes);
-        builder.set_repair_callback(move |session| repairing(session.progress()));
-        let mut waited = Duration::ZERO;
-        let database = loop {
-            let file = open_private_file(&path).map_err(StoreError::io(format!("opening {}", path.display())))?;
-            match FileBackend::new(file).and_then(|file| builder.create_with_backend(file)) {
-                Ok(database) => break database,
-                Err(redb::DatabaseError::DatabaseAlreadyOpen) => {
-                    if waited >= options.busy_timeout {
-                        let holder = location.holder().unwrap_or_else(|| "another process".into());
-                        return Err(StoreError::Busy { holder });
-                    }
-                    std::thread::sleep(BUSY_POLL);
-                    waited += BUSY_POLL;
-                }
-                Err(other) => return Err(other.into()),
+        let mut opening = Opening { location, options, health, repairing, waited: Duration::ZERO };
+        let exists = options.files.exists(&path);
+        if !exists.map_err(StoreError::io(format!("looking for {}", path.display())))? {
+            if !options.create {
+                return Err(StoreError::Missing { path: location.folder.clone() });
             }
-        };
-        if !exists {
-            sync_dir(&location.folder).map_err(StoreError::io("syncing the agent's folder"))?;
+            opening.create()?;
         }
-        let uuid = prepare_format(&database, options)?;
-        Ok(Self { database, location, uuid })
-    }
-
-    /// Where this store is.
-    #[must_use]
-    pub fn location(&self) -> &StoreLocation {
-        &self.location
+        let database = opening.database(&path, false)?;
+        // Whoever gave the file its name may have ended before the name was durable.
+        options.files.sync_folder(&location.folder).map_err(StoreError::io("syncing the agent's folder"))?;
+        let uuid = check_format(&database)?;
+        Ok(Self { database, uuid })
     }
 
     /// The 16 bytes that tie an index folder to this store.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
-    }
-
-    /// Notes in the `owner` file who holds the store. Advisory: a failure to write it changes nothing.
-    pub fn note_owner(&self, text: &str) {
-        let write = || -> io::Result<()> {
-            let mut file = private_options().write(true).create(true).truncate(true).open(self.location.owner())?;
-            file.write_all(text.as_bytes())
-        };
-        if let Err(error) = write() {
-            tracing::debug!(%error, "owner file not written");
-        }
     }
 
     /// Pins what is committed now.
@@ -168,24 +141,138 @@ impl Store {
     }
 }
 
-fn prepare_format(database: &Database, options: &StoreOptions) -> Result<[u8; 16], StoreError> {
-    let read = database.begin_read()?;
-    match read.open_table(tables::META) {
-        Ok(meta) => {
-            let format = meta.get(tables::META_FORMAT)?;
-            let found = match format.as_ref().map(redb::AccessGuard::value) {
-                Some(bytes) => bytes.try_into().map(u32::from_le_bytes).unwrap_or(0),
-                None => 0,
-            };
-            if found != tables::FORMAT {
-                return Err(StoreError::Format { found, expected: tables::FORMAT });
-            }
-            let uuid = meta.get(tables::META_UUID)?.ok_or_else(|| StoreError::damaged("the store has no uuid"))?;
-            return uuid.value().try_into().map_err(|_| StoreError::damaged("the store's uuid is not 16 bytes"));
+/// Notes in the `owner` file who holds the store. Advisory: a failure to write it changes nothing.
+pub fn note_owner(location: &StoreLocation, files: &dyn Files, text: &str) {
+    let write = || -> io::Result<()> {
+        match files.remove_file(&location.owner()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        Err(redb::TableError::TableDoesNotExist(_)) => {}
-        Err(other) => return Err(other.into()),
+        files.create(&location.owner())?.write_all(text.as_bytes())
+    };
+    if let Err(error) = write() {
+        tracing::debug!(%error, "owner file not written");
     }
+}
+
+/// One attempt to open a store.
+struct Opening<'o> {
+    location: &'o StoreLocation,
+    options: &'o StoreOptions,
+    health: &'o Arc<FileHealth>,
+    repairing: Arc<dyn Fn(f64) + Send + Sync>,
+    /// For others, so far.
+    waited: Duration,
+}
+
+impl Opening<'_> {
+    /// Makes a store under another name and gives it its own when it is complete, so that no crash leaves half of one.
+    fn create(&mut self) -> Result<(), StoreError> {
+        let files = &*self.options.files;
+        let (folder, new) = (&self.location.folder, self.location.new_database());
+        files.create_folder(folder).map_err(StoreError::io(format!("making the folder {}", folder.display())))?;
+        // Of several that find no store one makes it.
+        let lock = folder.join("create.lock");
+        let _making = loop {
+            let taken = files.lock(&lock, false);
+            match taken.map_err(StoreError::io("locking the agent's folder"))? {
+                Some(taken) => break taken,
+                None => self.wait()?,
+            }
+        };
+        let made = files.exists(&self.location.database());
+        if made.map_err(StoreError::io("looking for the store"))? {
+            return Ok(());
+        }
+        match files.remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("removing a half-made store")(error));
+            }
+            _ => {}
+        }
+        let database = self.database(&new, true)?;
+        write_format(&database, self.options)?;
+        drop(database);
+        self.sync_folders_above()?;
+        files.rename(&new, &self.location.database()).map_err(StoreError::io("naming the new store"))?;
+        // Whoever waits for the lock, or makes it anew, finds the store made.
+        let _ = files.remove_file(&lock);
+        Ok(())
+    }
+
+    /// Opens one file as a database, waiting for whoever has it.
+    fn database(&mut self, path: &Path, create: bool) -> Result<Database, StoreError> {
+        let files = &*self.options.files;
+        if !create {
+            let len = files.len_bytes(path).map_err(StoreError::io(format!("looking at {}", path.display())))?;
+            if len == 0 {
+                return Err(StoreError::damaged(format!("{} is empty", path.display())));
+            }
+        }
+        let mut builder = Builder::new();
+        builder.set_cache_size(self.options.cache_bytes);
+        let repairing = Arc::clone(&self.repairing);
+        builder.set_repair_callback(move |session| repairing(session.progress()));
+        loop {
+            let file = files.open(path, create).map_err(StoreError::io(format!("opening {}", path.display())))?;
+            let opened = Backend::new(file, Arc::clone(self.health)).and_then(|b| builder.create_with_backend(b));
+            match opened {
+                Ok(database) => return Ok(database),
+                Err(redb::DatabaseError::DatabaseAlreadyOpen) => self.wait()?,
+                Err(other) => return Err(other.into()),
+            }
+        }
+    }
+
+    /// Waits a little for another process.
+    fn wait(&mut self) -> Result<(), StoreError> {
+        if self.waited >= self.options.busy_timeout {
+            let holder = self.location.holder(&*self.options.files).unwrap_or_else(|| "another process".into());
+            return Err(StoreError::Busy { holder });
+        }
+        std::thread::sleep(BUSY_POLL);
+        self.waited += BUSY_POLL;
+        Ok(())
+    }
+
+    /// Makes the names of the agent's folder and those above it durable, up to the one that holds the root. One that
+    /// may not be read can't be synced; it was there before us.
+    fn sync_folders_above(&self) -> Result<(), StoreError> {
+        for folder in self.location.folder.ancestors().take(4) {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            match self.options.files.sync_folder(folder) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                    return Err(StoreError::io(format!("syncing the folder {}", folder.display()))(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a database is a store of this format; gives its uuid.
+fn check_format(database: &Database) -> Result<[u8; 16], StoreError> {
+    let read = database.begin_read()?;
+    let meta = match read.open_table(tables::META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Err(StoreError::damaged("it is no transcript store")),
+        Err(other) => return Err(other.into()),
+    };
+    let format = meta.get(tables::META_FORMAT)?;
+    let found = match format.as_ref().map(redb::AccessGuard::value) {
+        Some(bytes) => bytes.try_into().map(u32::from_le_bytes).unwrap_or(0),
+        None => 0,
+    };
+    if found != tables::FORMAT {
+        return Err(StoreError::Format { found, expected: tables::FORMAT });
+    }
+    let uuid = meta.get(tables::META_UUID)?.ok_or_else(|| StoreError::damaged("the store has no uuid"))?;
+    uuid.value().try_into().map_err(|_| StoreError::damaged("the store's uuid is not 16 bytes"))
+}
+
+/// Makes an empty database a store.
+fn write_format(database: &Database, options: &StoreOptions) -> Result<(), StoreError> {
     let write = database.begin_write()?;
     {
         let mut meta = write.open_table(tables::META)?;
@@ -210,40 +297,5 @@ fn prepare_format(database: &Database, options: &StoreOptions) -> Result<[u8; 16
         write.open_table(tables::TOMBSTONES)?;
     }
     write.commit()?;
-    Ok(options.uuid)
-}
-
-/// Makes a folder and those above it that are missing, all for the owner alone.
-fn create_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(path)
-}
-
-fn private_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options
-}
-
-fn open_private_file(path: &Path) -> io::Result<File> {
-    private_options().read(true).write(true).create(true).truncate(false).open(path)
-}
-
-/// Makes a folder's entries durable: without it a new file may be gone after a power failure.
-fn sync_dir(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(path)?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = path;
     Ok(())
 }

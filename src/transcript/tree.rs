@@ -377,7 +377,7 @@ where
 /// Reads the rows of one session in order and finds its active branch.
 ///
 /// Time is linear in the number of rows, memory a few dozen bytes a row beside the ids; nothing recurses.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TreeScan {
     slots: HashMap<Box<str>, Slot>,
     nodes: Vec<Node>,
@@ -397,7 +397,7 @@ pub struct TreeScan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Slot(NonZeroUsize);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Node {
     seq: u64,
     kind: NodeKind,
