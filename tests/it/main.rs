@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
@@ -24,6 +25,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
+mod bulk_faults;
 mod cli;
 mod corpus;
 mod data;
