@@ -2,6 +2,7 @@
 //!
 //! - [`analysis`]: what the tokens of a text are.
 //! - [`cases`]: what users of such tools reported.
+//! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
@@ -27,6 +28,7 @@
 
 mod analysis;
 mod cases;
+mod bulk_faults;
 mod cli;
 mod corpus;
 mod data;
