@@ -113,10 +113,10 @@ mod transcript;
 pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
-    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HistoryAnswer,
-    HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat,
-    ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions,
-    PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
+    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
+    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
+    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
+    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
     SessionSummary, SkippedFile, StatusReport,
 };
 pub use import::ImportError as ImportFilesError;

@@ -167,9 +167,18 @@ impl Storing {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let mut outcomes = Vec::with_capacity(events.len());
+        let revision = session.revision;
         for prepared in events {
             let mut writer = EventWriter { transaction, how: self, transcript, session: &mut session };
             outcomes.push(writer.store(prepared)?);
+        }
+        if session.revision != revision {
+            // A later event of the same call moved the path: what counts is what can be found when it returns.
+            for place in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
+                let (Appended::Stored(place) | Appended::Known(place)) = place;
+                let document = transaction.tables.active_document(transcript, place.seq)?;
+                place.indexed = document.is_some() && session.state == SessionState::Ready;
+            }
         }
         transaction.set_session(transcript, session);
         Ok(Ok(outcomes))

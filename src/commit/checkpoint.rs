@@ -288,6 +288,25 @@ impl Committer {
         Ok(())
     }
 
+    /// The index gave something impossible: it is set aside and rebuilt from the store, and nothing is found meanwhile.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when it can't be set aside.
+    pub fn discard_index(&self) -> Result<(), CheckpointError> {
+        self.with_index(|state| {
+            if state.rebuild_until.is_some() {
+                return Ok(());
+            }
+            state.folder = None;
+            state.take_bulk();
+            self.begin_index_rebuild(state)?;
+            IndexFolder::set_aside(&self.index_place()).map_err(IndexError::from)?;
+            Ok(())
+        })?;
+        self.request_reconcile();
+        Ok(())
+    }
+
     /// Does one durable batch of an index rebuild. `false`: none is under way.
     ///
     /// # Errors

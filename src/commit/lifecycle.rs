@@ -133,20 +133,6 @@ impl Committer {
     pub fn revive(&self, id: SessionId) -> Result<(), StoreError> {
         self.submit(move |transaction| transaction.tables.set_tombstone(&id, None))
     }
-
-    /// Empties a session for a source that was rewritten: the same id goes on under a new transcript.
-    ///
-    /// # Errors
-    /// As [`Committer::delete_session`].
-    pub fn drop_for_replacement(&self, id: SessionId) -> Result<Deleted, StoreError> {
-        self.submit(move |transaction| {
-            let mut deleted = Deleted::default();
-            if let Some(transcript) = transaction.tables.transcript(&id)? {
-                remove(transaction, transcript, &mut deleted)?;
-            }
-            Ok(deleted)
-        })
-    }
 }
 
 fn delete_all(

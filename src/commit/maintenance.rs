@@ -228,18 +228,30 @@ impl Worker {
     fn run(mut self) {
         loop {
             let task = self.next();
-            if !matches!(task, Task::Stop) {
-                // Where it fails the task fails too, and is tried again later.
-                let _ = self.committer.heal();
+            if matches!(task, Task::Stop) {
+                return;
             }
-            match task {
-                Task::Stop => return,
-                Task::RebuildIndex => self.rebuild_index(),
-                Task::Checkpoint => self.checkpoint(),
-                Task::Reconcile => self.reconcile(),
-                Task::Merges { release } => self.tend_merges(release),
+            // A damaged index can make its reader panic. The thread must live on, and the index must go.
+            let work = std::panic::AssertUnwindSafe(|| self.work(&task));
+            if std::panic::catch_unwind(work).is_err()
+                && let Err(error) = self.committer.discard_index()
+            {
+                tracing::error!(%error, "the damaged index could not be set aside");
+                self.back_off_index();
             }
             self.committer.signals.note_progress();
+        }
+    }
+
+    fn work(&mut self, task: &Task) {
+        // Where it fails the task fails too, and is tried again later.
+        let _ = self.committer.heal();
+        match task {
+            Task::Stop => {}
+            Task::RebuildIndex => self.rebuild_index(),
+            Task::Checkpoint => self.checkpoint(),
+            Task::Reconcile => self.reconcile(),
+            Task::Merges { release } => self.tend_merges(*release),
         }
     }
 

@@ -25,10 +25,13 @@ pub(super) enum Opened {
 
 /// Opens the index folder and compares it with the store's notes.
 pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPipeline, notes: IndexNotes) -> Opened {
-    let (folder, found) = match IndexFolder::open(place) {
-        Ok(Some(opened)) => opened,
-        Ok(None) => return Opened::Nothing,
-        Err(error) => return Opened::Unusable(error.to_string()),
+    // Rotten bytes can make the reader of the index panic; the transcripts are not concerned.
+    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| IndexFolder::open(place)));
+    let (folder, found) = match opened {
+        Ok(Ok(Some(opened))) => opened,
+        Ok(Ok(None)) => return Opened::Nothing,
+        Ok(Err(error)) => return Opened::Unusable(error.to_string()),
+        Err(_) => return Opened::Unusable("it is damaged".to_owned()),
     };
     let known = [notes.confirmed, notes.intent].into_iter().flatten();
     for note in known {

@@ -61,6 +61,12 @@ pub enum HistoryError {
         /// The text as given.
         given: String,
     },
+    /// Incognito sessions are never stored, and not to be asked for (D19).
+    #[error("{key} is an incognito session: not to be read")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
     /// A session id without a message id.
     #[error("a session id needs a message id: it names the window that holds the message")]
     WindowWithoutMessage,
@@ -220,6 +226,9 @@ impl Engine {
 
     fn key_of(&self, view: &View, given: &str) -> Result<SessionKey, HistoryError> {
         let key = SessionKey::parse(given)?;
+        if key.is_incognito() {
+            return Err(HistoryError::Incognito { key });
+        }
         if view.snapshot.current_window(&key)?.is_some() {
             return Ok(key);
         }

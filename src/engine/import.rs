@@ -285,12 +285,7 @@ impl Run<'_> {
                 let point = (!self.is_revived(&source)).then_some(point);
                 match import::open(&source, point.as_ref()) {
                     Ok(reader) => self.read(engine, &source, reader, row.owns),
-                    Err(import::ImportError::Rewritten { .. }) if row.owns => {
-                        engine.committer.drop_for_replacement(row.session_id)?;
-                        let reader = import::open(&source, None)?;
-                        self.read(engine, &source, reader, true)
-                    }
-                    Err(import::ImportError::Rewritten { .. }) => self.copy(engine, &snapshot, source),
+                    Err(import::ImportError::Rewritten { .. }) => self.rewritten(engine, &snapshot, source, row.owns),
                     Err(error) => self.unreadable(&source, error),
                 }
             }
@@ -329,8 +324,33 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A file with the id of a session that is stored from elsewhere (D26).
-    fn copy(&mut self, engine: &Engine, snapshot: &Snapshot, source: Source) -> Result<(), ImportError> {
+    /// A file that no longer holds what it held when it was imported: cut short, edited, half copied. What follows the
+    /// stored lines is taken; nothing that is stored goes, for it may be held nowhere else.
+    fn rewritten(
+        &mut self,
+        engine: &Engine,
+        snapshot: &Snapshot,
+        source: Source,
+        owns: bool,
+    ) -> Result<(), ImportError> {
+        match self.relation(snapshot, &source)? {
+            Some(Relation::Extends { from }) => self.read_from(engine, &source, from, owns),
+            Some(_) => {
+                let id = &source.session_id;
+                self.summary.skip_file(
+                    &source.path,
+                    format!(
+                        "changed since it was imported: session {id} is kept as it is; to take the file instead, delete the session and import with `--revive`"
+                    ),
+                );
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// How a file relates to the stored session of its id; `None` when it can't be read, which is reported.
+    fn relation(&mut self, snapshot: &Snapshot, source: &Source) -> Result<Option<Relation>, ImportError> {
         let mut stored = StoredLines::default();
         if let Some(transcript) = snapshot.transcript(&source.session_id)? {
             snapshot.for_each_event(transcript, 0, |_, row| {
@@ -338,17 +358,24 @@ impl Run<'_> {
                 Ok(ControlFlow::Continue(()))
             })?;
         }
-        let reader = match import::open(&source, None) {
-            Ok(reader) => reader,
-            Err(error) => return self.unreadable(&source, error),
-        };
-        match stored.relation_of(reader)? {
-            Relation::Extends { from } => {
-                let point = ResumePoint::at(&source.path, from)
-                    .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-                let reader = import::open(&source, Some(&point))?;
-                self.read(engine, &source, reader, false)
-            }
+        match import::open(source, None) {
+            Ok(reader) => Ok(Some(stored.relation_of(reader)?)),
+            Err(error) => self.unreadable(source, error).map(|()| None),
+        }
+    }
+
+    fn read_from(&mut self, engine: &Engine, source: &Source, from: Position, owns: bool) -> Result<(), ImportError> {
+        let point = ResumePoint::at(&source.path, from)
+            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let reader = import::open(source, Some(&point))?;
+        self.read(engine, source, reader, owns)
+    }
+
+    /// A file with the id of a session that is stored from elsewhere (D26).
+    fn copy(&mut self, engine: &Engine, snapshot: &Snapshot, source: Source) -> Result<(), ImportError> {
+        let Some(relation) = self.relation(snapshot, &source)? else { return Ok(()) };
+        match relation {
+            Relation::Extends { from } => self.read_from(engine, &source, from, false),
             Relation::OtherCopy => {
                 let of = source.copy_of.as_ref().map_or_else(
                     || format!("other copy of session {}", source.session_id),

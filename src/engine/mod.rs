@@ -16,7 +16,7 @@ pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
-pub use status::{PendingSession, StatusReport};
+pub use status::{HeldStatus, PendingSession, StatusReport};
 
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
@@ -158,6 +158,14 @@ pub enum AppendError {
         /// The key.
         key: SessionKey,
     },
+    /// The key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was stored")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -257,8 +265,20 @@ impl Engine {
         request: AppendRequest,
         now: Timestamp,
     ) -> Result<Vec<Result<EventPlace, LineError>>, AppendError> {
+        let mut request = request;
         if request.session_key.is_incognito() {
             return Err(AppendError::Incognito { key: request.session_key });
+        }
+        if request.session_key.as_str() == "main" {
+            // The alias is accepted, and never stored as such (contract §1.3).
+            request.session_key = SessionKey::parse(&format!("agent:{}:main", self.agent))
+                .unwrap_or_else(|_| unreachable!("an agent id makes a key"));
+        }
+        if let Some(agent) = request.session_key.agent_part()
+            && agent != self.agent.as_str()
+        {
+            let (key, agent) = (request.session_key.clone(), self.agent.clone());
+            return Err(AppendError::OtherAgent { key, agent });
         }
         let mut results: Vec<Option<Result<EventPlace, LineError>>> = Vec::with_capacity(request.lines.len());
         let mut prepared = Vec::with_capacity(request.lines.len());

@@ -116,11 +116,17 @@ pub enum SearchError {
     /// A key filter that holds no key (D11).
     #[error("the list of session keys must not be empty; leave it out to search every session")]
     EmptyKeyFilter,
+    /// Incognito sessions are never stored, and not to be asked for (D19).
+    #[error("{key} is an incognito session: not to be read")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
     /// The search took longer than allowed, or was cancelled.
     #[error("the search was stopped before it was done; allow more time or ask for rarer words")]
     Stopped,
     /// Index or store could not be read.
-    #[error("searching failed: {detail}")]
+    #[error("searching failed: {detail}; the index is rebuilt from the transcripts, try again")]
     Unreadable {
         /// What was met.
         detail: String,
@@ -320,11 +326,25 @@ impl Engine {
     /// [`SearchError`]: bad input, stopped, or unreadable files. "Nothing found" is an answer, not an error; its
     /// `reason` says why.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let answer = self.read(|view| self.search_view(view, request))?;
+        // Bytes of the index that rotted can make its reader panic, and so can a row that the store lacks: neither may
+        // be answered with "nothing", and neither may stay.
+        let read = std::panic::AssertUnwindSafe(|| self.read(|view| self.search_view(view, request)));
+        let answer = match std::panic::catch_unwind(read) {
+            Ok(Err(SearchError::Unreadable { detail })) => return Err(self.discard_index(detail)),
+            Ok(answer) => answer?,
+            Err(_) => return Err(self.discard_index("the index is damaged".to_owned())),
+        };
         if self.committer.has_pending() {
             self.committer.request_reconcile();
         }
         Ok(answer)
+    }
+
+    fn discard_index(&self, detail: String) -> SearchError {
+        if let Err(error) = self.committer.discard_index() {
+            tracing::warn!(%error, "the damaged index could not be set aside");
+        }
+        SearchError::Unreadable { detail }
     }
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
@@ -334,7 +354,8 @@ impl Engine {
         let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
         let scope = Scope::new(view, keys.as_deref());
         let coverage = scope.coverage;
-        let warning = warning(coverage.pending > 0, &query.ignored);
+        let ignored = if request.fts5_strict { &[][..] } else { &query.ignored };
+        let warning = warning(coverage.pending > 0, ignored);
         let empty = |reason| Ok(SearchAnswer { warning: warning.clone(), ..SearchAnswer::empty(coverage, reason) });
         let nothing = if coverage.pending > 0 { EmptyReason::Indexing } else { EmptyReason::NoMatch };
         if query.phrases.is_empty() {
@@ -442,6 +463,9 @@ fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, Search
     let mut keys = Vec::new();
     for text in given {
         let Ok(key) = SessionKey::parse(text) else { continue };
+        if key.is_incognito() {
+            return Err(SearchError::Incognito { key });
+        }
         if view.sessions.of_key(&key).next().is_none()
             && let Ok(id) = SessionId::parse(text)
             && let Some(transcript) = view.snapshot.transcript(&id)?

@@ -35,7 +35,7 @@ pub enum StoreError {
         detail: String,
     },
     /// The file is not readable as a transcript store. It is never "repaired" into emptiness.
-    #[error("the transcript store is damaged: {detail}; restore a backup, or export what is readable")]
+    #[error("the transcript store is damaged: {detail}; nothing in it was changed; put back a copy of the file")]
     Damaged {
         /// What was found.
         detail: String,

@@ -16,6 +16,7 @@
 //! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
+//! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
@@ -27,8 +28,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
-mod cases;
 mod bulk_faults;
+mod cases;
 mod cli;
 mod corpus;
 mod data;
@@ -47,6 +48,7 @@ mod random;
 mod ranking;
 mod readme;
 mod recovery;
+mod regressions;
 mod schema;
 mod tree;
 mod unicode_runs;

@@ -18,6 +18,8 @@ const BUSY: u8 = 4;
 const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
+/// Refused.
+const FORBIDDEN: u8 = 3;
 /// A bug.
 const BUG: u8 = 70;
 
@@ -28,6 +30,8 @@ pub(crate) enum Failure {
     ClosedPipe,
     /// The words of the call are off.
     Input(String),
+    /// Not to be seen.
+    Forbidden(String),
     /// The store is held by another process.
     Busy(String),
     /// The store can't be read.
@@ -43,6 +47,7 @@ impl Failure {
         match self {
             Self::ClosedPipe => DONE,
             Self::Input(_) => USAGE,
+            Self::Forbidden(_) => FORBIDDEN,
             Self::Busy(_) => BUSY,
             Self::Damaged(_) => DAMAGED,
             Self::Io(_) => IO,
@@ -50,11 +55,16 @@ impl Failure {
         }
     }
 
+    /// The `status` of the error as JSON.
+    pub(crate) fn status(&self) -> &'static str {
+        if matches!(self, Self::Forbidden(_)) { "forbidden" } else { "error" }
+    }
+
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::ClosedPipe => "the reader closed the pipe",
             Self::Bug => "this is a bug, see above; what was acknowledged is stored, please report it",
-            Self::Input(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
+            Self::Input(text) | Self::Forbidden(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
         }
     }
 }
@@ -102,6 +112,17 @@ impl From<SearchError> for Failure {
         match error {
             SearchError::Store(error) => error.into(),
             SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
+            SearchError::Incognito { .. } => Self::Forbidden(error.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Store(error) => error.into(),
+            HistoryError::Incognito { .. } => Self::Forbidden(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
         }
     }
@@ -121,4 +142,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, HistoryError, ListError, RekeyError);
+from_operation!(AppendError, DeleteError, ListError, RekeyError);

@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use sessions_search::{
-    EmptyReason, HistoryAnswer, HistoryBlock, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport, Timestamp,
+    EmptyReason, HeldStatus, HistoryAnswer, HistoryBlock, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport,
+    Timestamp,
 };
 
 use crate::args::{Cli, ColorChoice};
@@ -33,9 +34,9 @@ struct JsonFailure<'f> {
 }
 
 /// One line: JSON on standard output, or text on standard error.
-pub(crate) fn print_failure(json: bool, error: &str) {
+pub(crate) fn print_failure(json: bool, status: &'static str, error: &str) {
     if json {
-        if let Ok(text) = serde_json::to_string(&JsonFailure { status: "error", error }) {
+        if let Ok(text) = serde_json::to_string(&JsonFailure { status, error }) {
             let _ = writeln!(io::stdout(), "{text}");
         }
     } else {
@@ -72,7 +73,7 @@ impl Output {
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
-        print_failure(self.json, failure.text());
+        print_failure(self.json, failure.status(), failure.text());
     }
 
     /// One JSON value and a newline.
@@ -305,8 +306,13 @@ impl Output {
         for pending in &status.pending {
             let _ = writeln!(text, "pending    {} ({})", harmless(&pending.session_id), pending.reason);
         }
-        if let Some(holder) = &status.holder {
-            let _ = writeln!(text, "held by    {}", harmless(holder));
+        self.text(&text)
+    }
+
+    pub(crate) fn held(&self, held: &HeldStatus) -> Result<(), Failure> {
+        let mut text = format!("held by    {}\n", harmless(&held.holder));
+        for (part, bytes) in &held.bytes {
+            let _ = writeln!(text, "bytes      {bytes:>13} {part}");
         }
         self.text(&text)
     }

@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Deleted, Engine, EventPlace, HistoryRequest, ImportError, ImportFormat, ImportOptions,
-    ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer,
-    SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
+    AgentId, AppendRequest, Deleted, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError, ImportFormat,
+    ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role,
+    SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
@@ -400,8 +400,13 @@ impl Place<'_> {
                 (StatusReport::default(), NOTHING)
             }
             Err(StoreError::Busy { holder }) => {
-                let code = Failure::Busy(String::new()).code();
-                (StatusReport::of_held_store(&self.root, &self.agent, &holder), code)
+                let held = HeldStatus::new(&self.root, &self.agent, &holder);
+                if self.output.is_json() {
+                    self.output.json(&held)?;
+                } else {
+                    self.output.held(&held)?;
+                }
+                return Ok(Failure::Busy(String::new()).code());
             }
             Err(other) => return Err(other.into()),
         };
