@@ -11,7 +11,9 @@ use super::prepare::TextPipeline;
 use super::recovery;
 use super::transaction::{Effects, Transaction};
 use super::view::{View, ViewCell};
+use crate::analysis::Analyzer;
 use crate::store::{Durability, Store, StoreError, StoreLocation, StoreOptions};
+use crate::transcript::Redaction;
 
 /// How a committer is opened.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub struct OpenCommitter {
     pub cache_bytes: usize,
     /// 16 random bytes, used when the store is made.
     pub uuid: [u8; 16],
+    /// What a store that is made redacts. One that is there knows what it was made with.
+    pub redaction: Redaction,
 }
 
 /// Outcome of one queued write, filled in by whoever leads its group.
@@ -92,9 +96,10 @@ impl Committer {
     pub fn open(
         location: StoreLocation,
         options: &OpenCommitter,
-        pipeline: TextPipeline,
+        analyzer: Arc<dyn Analyzer>,
         repairing: impl Fn(f64) + 'static,
     ) -> Result<Self, StoreError> {
+        let mut pipeline = TextPipeline::new(Arc::clone(&analyzer), options.redaction.clone())?;
         let store_options = StoreOptions {
             create: options.create,
             busy_timeout: options.busy_timeout,
@@ -103,6 +108,10 @@ impl Committer {
             uuid: options.uuid,
         };
         let store = Store::open(location, &store_options, repairing)?;
+        let chosen = store.snapshot()?.schema()?.redaction_choice;
+        if chosen != options.redaction {
+            pipeline = TextPipeline::new(analyzer, chosen)?;
+        }
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, &pipeline)?;
         Ok(Self {

@@ -12,6 +12,7 @@
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
+//! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
@@ -32,8 +33,8 @@ mod excerpt;
 mod extract;
 mod import_engine;
 mod import_openclaw;
-mod lifecycle;
 mod import_rules;
+mod lifecycle;
 mod options;
 mod oracle;
 mod program;
@@ -42,5 +43,6 @@ mod random;
 mod ranking;
 mod readme;
 mod recovery;
+mod redaction;
 mod tree;
 mod unicode_runs;

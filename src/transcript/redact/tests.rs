@@ -321,8 +321,8 @@ fn the_fingerprint_tells_rules_and_patterns_apart() {
         .chain([Redaction::with_patterns(["a".into(), "b".into()]).0])
         .map(|choice| Redactor::new(&choice).unwrap().fingerprint().to_owned())
         .collect();
-    for (i, print) in prints.iter().enumerate() {
-        assert!(!prints[..i].contains(print), "{prints:?}");
+    for (i, fingerprint) in prints.iter().enumerate() {
+        assert!(!prints[..i].contains(fingerprint), "{prints:?}");
     }
     assert!(prints[2].starts_with(&prints[0]), "{prints:?}");
 }
