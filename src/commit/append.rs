@@ -87,7 +87,7 @@ impl Origin {
 pub type Outcomes = Result<Vec<Result<Appended, AppendRefusal>>, AppendRefusal>;
 
 /// What a source row is to become with the same transaction.
-pub(super) type SourceUpdate = (String, crate::store::SourceRow);
+pub type SourceUpdate = (String, crate::store::SourceRow);
 
 impl Committer {
     /// Stores events now, in one transaction. What they say is searchable when this returns.
@@ -101,25 +101,32 @@ impl Committer {
         now: Timestamp,
     ) -> Result<Outcomes, StoreError> {
         let pipeline = self.pipeline().clone();
-        self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Live { now }, None)
-        })
+        self.submit(move |transaction| store_events(transaction, &pipeline, &target, &events, Origin::Live { now }))
     }
 
-    /// Stores one batch of an import and notes how far its source has been read, in one transaction.
+    /// Stores one batch of an import and notes how far its sources have been read, in one transaction. One outcome a
+    /// session, in order; where a session refuses its events, the notes are not taken.
     ///
     /// # Errors
     /// As [`Committer::append`].
     pub fn import_batch(
         &self,
-        target: SessionTarget,
-        events: Vec<PreparedEvent>,
-        source: SourceUpdate,
+        batch: Vec<(SessionTarget, Vec<PreparedEvent>)>,
+        sources: Vec<SourceUpdate>,
         now: Timestamp,
-    ) -> Result<Outcomes, StoreError> {
+    ) -> Result<Vec<Outcomes>, StoreError> {
         let pipeline = self.pipeline().clone();
         self.submit(move |transaction| {
-            store_events(transaction, &pipeline, &target, &events, Origin::Import { now }, Some(&source))
+            let mut outcomes = Vec::with_capacity(batch.len());
+            for (target, events) in &batch {
+                outcomes.push(store_events(transaction, &pipeline, target, events, Origin::Import { now })?);
+            }
+            if outcomes.iter().all(Result::is_ok) {
+                for (path, row) in &sources {
+                    transaction.tables.put_source(path, row)?;
+                }
+            }
+            Ok(outcomes)
         })
     }
 }
@@ -130,7 +137,6 @@ fn store_events(
     target: &SessionTarget,
     events: &[PreparedEvent],
     origin: Origin,
-    source: Option<&SourceUpdate>,
 ) -> Result<Outcomes, StoreError> {
     let (transcript, mut session) = match open_session(transaction, target, origin.now())? {
         Ok(found) => found,
@@ -140,9 +146,6 @@ fn store_events(
     for prepared in events {
         let mut writer = EventWriter { transaction, pipeline, transcript, session: &mut session, origin };
         outcomes.push(writer.store(prepared)?);
-    }
-    if let Some((path, row)) = source {
-        transaction.tables.put_source(path, row)?;
     }
     transaction.set_session(transcript, session);
     Ok(Ok(outcomes))

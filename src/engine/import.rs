@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::commit::{Appended, PreparedEvent, SessionTarget};
 pub use crate::import::Format as ImportFormat;
-use crate::import::{self, DiscoverOptions, Item, Position, Relation, ResumePoint, Source, StoredLines};
+use crate::import::{self, DiscoverOptions, Item, Position, Relation, ResumePoint, SideSession, Source, StoredLines};
 use crate::model::{AgentId, SessionId, Timestamp};
 use crate::store::{Snapshot, SourceRow, StoreError};
 use crate::transcript::{Event, EventKind, sanitize};
@@ -235,17 +236,30 @@ impl Run<'_> {
             engine.committer.revive(source.session_id.clone())?;
         }
         let name = source.canonical_path.to_string_lossy().into_owned();
-        match snapshot.source(&name)? {
+        let row = snapshot.source(&name)?;
+        if row.is_none() && self.takes_place(engine, &snapshot, &source)? {
+            return self.read_whole(engine, &source);
+        }
+        match row {
             Some(row) => {
                 let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
-                // The session as the file was imported: it may have become one of its own (D26).
-                let source = if row.session_id == source.session_id { source } else { source.apart() };
+                // The session as the file was imported: it may have become one of its own (D26). Or the file did not yet
+                // say then which it is.
+                let apart = source.clone().apart();
+                let source = match &row.session_id {
+                    id if *id == source.session_id => source,
+                    id if *id == apart.session_id => apart,
+                    _ if row.owns => {
+                        self.drop_for_replacement(engine, &snapshot, &name, row.session_id)?;
+                        return self.read_whole(engine, &source);
+                    }
+                    _ => return self.copy(engine, &snapshot, source),
+                };
                 match import::open(&source, Some(&point)) {
                     Ok(reader) => self.read(engine, &source, reader, row.owns),
                     Err(import::ImportError::Rewritten { .. }) if row.owns => {
-                        engine.committer.drop_for_replacement(row.session_id)?;
-                        let reader = import::open(&source, None)?;
-                        self.read(engine, &source, reader, true)
+                        self.drop_for_replacement(engine, &snapshot, &name, row.session_id)?;
+                        self.read_whole(engine, &source)
                     }
                     Err(import::ImportError::Rewritten { .. }) => self.copy(engine, &snapshot, source),
                     Err(error) => self.unreadable(&source, error),
@@ -254,11 +268,41 @@ impl Run<'_> {
             None if source.copy_of.is_some() || snapshot.transcript(&source.session_id)?.is_some() => {
                 self.copy(engine, &snapshot, source)
             }
-            None => match import::open(&source, None) {
-                Ok(reader) => self.read(engine, &source, reader, true),
-                Err(error) => self.unreadable(&source, error),
-            },
+            None => self.read_whole(engine, &source),
         }
+    }
+
+    /// Takes in a file from its beginning, as the owner of its session.
+    fn read_whole(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
+        match import::open(source, None) {
+            Ok(reader) => self.read(engine, source, reader, true),
+            Err(error) => self.unreadable(source, error),
+        }
+    }
+
+    /// Whether the file takes the place of an older form of its session, and that form's session is gone now.
+    fn takes_place(&mut self, engine: &Engine, snapshot: &Snapshot, source: &Source) -> Result<bool, StoreError> {
+        let Some(older) = source.replaces().filter(|_| source.copy_of.is_none()) else { return Ok(false) };
+        let older = older.to_string_lossy();
+        match snapshot.source(&older)?.filter(|row| row.owns && row.session_id == source.session_id) {
+            Some(row) => self.drop_for_replacement(engine, snapshot, &older, row.session_id).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Empties the session of a source that is read anew, and those of its side sessions.
+    fn drop_for_replacement(
+        &mut self,
+        engine: &Engine,
+        snapshot: &Snapshot,
+        name: &str,
+        session_id: SessionId,
+    ) -> Result<(), StoreError> {
+        engine.committer.drop_for_replacement(session_id)?;
+        for side in snapshot.sources_below(&side_name(name, ""))? {
+            engine.committer.drop_for_replacement(side.session_id)?;
+        }
+        Ok(())
     }
 
     fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
@@ -279,12 +323,23 @@ impl Run<'_> {
             Ok(reader) => reader,
             Err(error) => return self.unreadable(&source, error),
         };
-        match stored.relation_of(reader)? {
+        let relation = match stored.relation_of(reader) {
+            Ok(relation) => relation,
+            Err(error) => return self.unreadable(&source, error),
+        };
+        match relation {
             Relation::Extends { from } => {
                 let point = ResumePoint::at(&source.path, from)
                     .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-                let reader = import::open(&source, Some(&point))?;
-                self.read(engine, &source, reader, false)
+                match import::open(&source, Some(&point)) {
+                    Ok(reader) => self.read(engine, &source, reader, false),
+                    // What it has more changes what was stored before: all of it is read, in the session's place.
+                    Err(import::ImportError::Rewritten { .. }) => {
+                        engine.committer.drop_for_replacement(source.session_id.clone())?;
+                        self.read_whole(engine, &source)
+                    }
+                    Err(error) => self.unreadable(&source, error),
+                }
             }
             Relation::OtherCopy => {
                 let of = source.copy_of.as_ref().map_or_else(
@@ -302,8 +357,7 @@ impl Run<'_> {
                     0,
                     format!("shares no line with session {id}: imported as {}", source.session_id),
                 );
-                let reader = import::open(&source, None)?;
-                self.read(engine, &source, reader, true)
+                self.read_whole(engine, &source)
             }
         }
     }
@@ -325,6 +379,8 @@ impl Run<'_> {
         };
         let before = self.at.bytes;
         let mut batch = Batch::default();
+        let mut touched = BTreeSet::from([source.session_id.clone()]);
+        let mut deleted = BTreeMap::new();
         self.summary.files += 1;
         for item in reader {
             let item = match item {
@@ -336,21 +392,24 @@ impl Run<'_> {
             };
             match item {
                 Item::Event(event) => {
+                    batch.end = Some(event.end);
+                    if let Some(side) = &event.side {
+                        touched.insert(side.session_id.clone());
+                        if self.is_deleted(engine, &side.session_id, &mut deleted)? {
+                            self.summary.skip("its session was deleted on purpose");
+                            continue;
+                        }
+                    }
                     for warning in &event.warnings {
                         self.summary.warn(&source.path, event.line, warning.to_string());
                     }
-                    batch.bytes += event.raw.len();
-                    batch.end = Some(event.end);
                     let given_id =
                         || if source.numbers_rows() { with_given_id(&event.raw, &event.event) } else { None };
                     let normalized = event.normalized.or_else(given_id);
-                    batch.lines.push(event.line);
-                    batch.events.push(PreparedEvent::of_event(
-                        engine.committer.pipeline(),
-                        event.raw,
-                        normalized,
-                        event.event,
-                    ));
+                    let bytes = event.raw.len() + normalized.as_ref().map_or(0, Vec::len);
+                    let pipeline = engine.committer.pipeline();
+                    let prepared = PreparedEvent::of_event(pipeline, event.raw, normalized, event.event);
+                    batch.push(event.side, event.line, event.is_part, bytes, prepared);
                 }
                 Item::Skipped { end, .. } => {
                     self.summary.skip("blank line");
@@ -362,17 +421,38 @@ impl Run<'_> {
                 }
                 Item::Torn { .. } => break,
             }
-            if batch.events.len() >= BATCH_ROWS || batch.bytes >= BATCH_BYTES {
+            if batch.rows >= BATCH_ROWS || batch.bytes >= BATCH_BYTES {
                 self.store(engine, source, &target, std::mem::take(&mut batch), owns, before)?;
             }
         }
         if batch.end.is_some() {
             self.store(engine, source, &target, batch, owns, before)?;
         }
-        if let Some(transcript) = engine.committer.store().snapshot()?.transcript(&source.session_id)? {
-            engine.committer.rebuild_session(transcript)?;
+        for session_id in touched {
+            if let Some(transcript) = engine.committer.store().snapshot()?.transcript(&session_id)? {
+                engine.committer.rebuild_session(transcript)?;
+            }
         }
         Ok(())
+    }
+
+    /// Whether a side session was deleted on purpose and stays so (D27).
+    fn is_deleted(
+        &self,
+        engine: &Engine,
+        id: &SessionId,
+        known: &mut BTreeMap<SessionId, bool>,
+    ) -> Result<bool, StoreError> {
+        if let Some(deleted) = known.get(id) {
+            return Ok(*deleted);
+        }
+        let mut deleted = engine.committer.store().snapshot()?.tombstone(id)?.is_some();
+        if deleted && self.revive {
+            engine.committer.revive(id.clone())?;
+            deleted = false;
+        }
+        known.insert(id.clone(), deleted);
+        Ok(deleted)
     }
 
     fn store(
@@ -387,34 +467,61 @@ impl Run<'_> {
         let Some(end) = batch.end else { return Ok(()) };
         let point = ResumePoint::at(&source.path, end)
             .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-        let row = SourceRow {
-            session_id: source.session_id.clone(),
+        let name = source.canonical_path.to_string_lossy().into_owned();
+        let row_of = |session_id: &SessionId| SourceRow {
+            session_id: session_id.clone(),
             owns,
             offset: end.offset,
             line: end.line,
             mark: point.mark(),
         };
-        let name = source.canonical_path.to_string_lossy().into_owned();
-        let searchable: Vec<bool> = batch.events.iter().map(PreparedEvent::is_searchable).collect();
-        let stored = engine.committer.import_batch(target.clone(), batch.events, (name, row), self.now)?;
-        match stored {
-            Ok(outcomes) => {
-                for ((line, searchable), result) in batch.lines.into_iter().zip(searchable).zip(outcomes) {
-                    match result {
-                        Ok(Appended::Stored(_)) => {
-                            self.summary.events += 1;
-                            self.summary.messages += u64::from(searchable);
-                            self.at.events += 1;
-                            self.sessions.insert((source.agent.clone(), source.session_id.clone()));
-                        }
-                        Ok(Appended::Known(_)) => self.summary.skip("seen before"),
-                        Err(refusal) => self.summary.reject(&source.path, line, refusal.to_string()),
+        let mut sources = vec![(name.clone(), row_of(&source.session_id))];
+        let (mut sessions, mut lines) = (Vec::new(), Vec::new());
+        for SessionBatch { side, events, lines: of_session } in batch.sessions {
+            let searchable: Vec<bool> = events.iter().map(PreparedEvent::is_searchable).collect();
+            let target = match &side {
+                None => target.clone(),
+                Some(side) => {
+                    sources.push((side_name(&name, side.session_id.as_str()), row_of(&side.session_id)));
+                    SessionTarget {
+                        key: side.session_key.clone(),
+                        id: Some(side.session_id.clone()),
+                        new_id: side.session_id.clone(),
+                        facts: side.facts.clone(),
+                        current: false,
                     }
                 }
-            }
-            Err(refusal) => {
-                for line in batch.lines {
-                    self.summary.reject(&source.path, line, refusal.to_string());
+            };
+            let id = target.new_id.clone();
+            sessions.push((target, events));
+            lines.push((id, of_session.into_iter().zip(searchable).collect::<Vec<_>>()));
+        }
+        if sessions.is_empty() {
+            sessions.push((target.clone(), Vec::new()));
+            lines.push((source.session_id.clone(), Vec::new()));
+        }
+        let stored = engine.committer.import_batch(sessions, sources, self.now)?;
+        for ((id, lines), stored) in lines.into_iter().zip(stored) {
+            match stored {
+                Ok(outcomes) => {
+                    for ((line, searchable), result) in lines.into_iter().zip(outcomes) {
+                        match result {
+                            Ok(Appended::Stored(_)) => {
+                                self.summary.events += u64::from(!line.is_part);
+                                self.summary.messages += u64::from(searchable);
+                                self.at.events += 1;
+                                self.sessions.insert((source.agent.clone(), id.clone()));
+                            }
+                            Ok(Appended::Known(_)) if line.is_part => {}
+                            Ok(Appended::Known(_)) => self.summary.skip("seen before"),
+                            Err(refusal) => self.refused(source, line, refusal.to_string()),
+                        }
+                    }
+                }
+                Err(refusal) => {
+                    for (line, _) in lines {
+                        self.refused(source, line, refusal.to_string());
+                    }
                 }
             }
         }
@@ -422,15 +529,60 @@ impl Run<'_> {
         (self.progress)(&self.at);
         Ok(())
     }
+
+    fn refused(&mut self, source: &Source, line: BatchLine, reason: String) {
+        if line.is_part {
+            self.summary.warn(&source.path, line.number, reason);
+        } else {
+            self.summary.reject(&source.path, line.number, reason);
+        }
+    }
 }
 
-/// Lines that will be stored with one transaction.
+/// The name under which a side session of a file is noted.
+fn side_name(file: &str, session_id: &str) -> String {
+    format!("{file}\n{session_id}")
+}
+
+/// Events that will be stored with one transaction.
 #[derive(Default)]
 struct Batch {
-    events: Vec<PreparedEvent>,
-    lines: Vec<u64>,
+    sessions: Vec<SessionBatch>,
+    rows: usize,
     bytes: usize,
     end: Option<Position>,
+}
+
+/// Those of one session.
+struct SessionBatch {
+    /// `None`: the source's own.
+    side: Option<Arc<SideSession>>,
+    events: Vec<PreparedEvent>,
+    lines: Vec<BatchLine>,
+}
+
+/// Where an event comes from.
+#[derive(Clone, Copy)]
+struct BatchLine {
+    number: u64,
+    is_part: bool,
+}
+
+impl Batch {
+    fn push(&mut self, side: Option<Arc<SideSession>>, number: u64, is_part: bool, bytes: usize, event: PreparedEvent) {
+        let id = |side: &Option<Arc<SideSession>>| side.as_ref().map(|side| side.session_id.clone());
+        let at = match self.sessions.iter().position(|session| id(&session.side) == id(&side)) {
+            Some(at) => at,
+            None => {
+                self.sessions.push(SessionBatch { side, events: Vec::new(), lines: Vec::new() });
+                self.sessions.len() - 1
+            }
+        };
+        self.sessions[at].events.push(event);
+        self.sessions[at].lines.push(BatchLine { number, is_part });
+        self.rows += 1;
+        self.bytes += bytes;
+    }
 }
 
 /// The line with its id written in, where the importer gave one that the line has not.

@@ -95,6 +95,9 @@ pub(crate) enum FormatChoice {
     Auto,
     Openclaw,
     Pi,
+    ClaudeCode,
+    Codex,
+    GeminiCli,
 }
 
 #[derive(Debug, Args)]
