@@ -1,9 +1,11 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`crash`]: the power fails at any moment, opening included.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
+//! - [`faults`]: the disk fails at any call, and works again.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
@@ -19,11 +21,15 @@
 
 mod analysis;
 mod corpus;
+mod crash;
 mod data;
 mod differential;
+mod disk;
 mod excerpt;
 mod extract;
+mod faults;
 mod import_openclaw;
+mod model;
 mod options;
 mod oracle;
 mod queries;

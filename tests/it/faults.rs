@@ -1,0 +1,277 @@
+//! The disk fails: no space, or an error of the device, at each call in turn, once or until it is mended; a write may
+//! have written a part, a sync may have lost what it should have written.
+//!
+//! Whatever fails, the error is a typed one, nothing acknowledged is lost, what failed is there whole or not at all, and
+//! once the cause is gone everything works again without starting over. A power cut afterwards changes none of that.
+
+use std::time::{Duration, Instant};
+
+use sessions_search::__internal::faults::Tuning;
+use sessions_search::{CheckpointError, Engine, SearchError, SearchRequest, StoreError};
+
+use crate::disk::{Disk, Fault, Loss, Volume};
+use crate::model::{
+    EVERYWHERE, Expected, Message, Model, Step, StepError, StepGenerator, index_folder, open, small, take,
+};
+use crate::random::Random;
+
+/// A store to fail on.
+struct Prepared {
+    volume: Volume,
+    model: Model,
+    tuning: Tuning,
+}
+
+impl Prepared {
+    fn with(tuning: Tuning, steps: &[Step]) -> Self {
+        let disk = Disk::new(Volume::new());
+        let mut engine = Some(open(&disk, &tuning).unwrap());
+        let mut model = Model::default();
+        for step in steps {
+            take(&mut engine, &disk, &tuning, &model, step).unwrap();
+            model = model.after(step);
+        }
+        engine.unwrap().close().unwrap();
+        Self { volume: disk.volume(), model, tuning }
+    }
+
+    /// How many calls the step makes that can fail so.
+    fn num_calls(&self, fault: Fault, step: &Step) -> usize {
+        let disk = Disk::new(self.volume.clone());
+        let mut engine = Some(open(&disk, &self.tuning).unwrap());
+        disk.take_calls();
+        take(&mut engine, &disk, &self.tuning, &self.model, step).unwrap();
+        // What the background does after it belongs to it.
+        std::thread::sleep(Duration::from_millis(5));
+        disk.take_calls().iter().filter(|(call, _)| fault.concerns(*call)).count()
+    }
+
+    /// Fails the step at every call in turn: each once and for good, by either fault; in a short run a quarter of what is many.
+    #[expect(clippy::print_stderr, reason = "figures of a long run")]
+    fn fail_everywhere(&self, step: &Step) {
+        let all = std::env::var_os("SESSIONS_SEARCH_ALL_FAULTS").is_some();
+        let after = self.model.after(step);
+        let known = [Expected::of(self.model.clone()), Expected::of(after)];
+        let extra = Step::Append("later", vec![Message::new("later", "otter river after the failure")]);
+        let later = [0, 1].map(|i| Expected::of(known[i].model.after(&extra)));
+        let mut random = Random::new(5);
+        let mut failures = 0;
+        for fault in [Fault::NoSpace, Fault::Broken] {
+            let calls = self.num_calls(fault, step);
+            assert!(calls > 0, "{step:?} does nothing");
+            for (call, times) in (0..calls).flat_map(|call| [(call, 1), (call, usize::MAX)]) {
+                if !all && calls > 40 && random.below(4) > 0 {
+                    continue;
+                }
+                failures += 1;
+                let what = format!("{fault:?} at call {call} of {calls}, {times} times");
+                self.fail_once(step, &known, &extra, &later, (fault, call, times), &mut random)
+                    .unwrap_or_else(|difference| panic!("{what}: {difference}"));
+            }
+        }
+        eprintln!("{failures} failures of {}", step.name());
+    }
+
+    fn fail_once(
+        &self,
+        step: &Step,
+        known: &[Expected; 2],
+        extra: &Step,
+        later: &[Expected; 2],
+        (fault, call, times): (Fault, usize, usize),
+        random: &mut Random,
+    ) -> Result<(), String> {
+        let disk = Disk::new(self.volume.clone());
+        let mut engine = Some(open(&disk, &self.tuning).unwrap());
+        disk.fail(fault, call, times);
+        let result = take(&mut engine, &disk, &self.tuning, &self.model, step);
+        if let Err(error) = &result {
+            expect_typed(error)?;
+        }
+        if let Some(engine) = &engine {
+            // While the disk fails: the truth or an error, and never a panic.
+            for _ in 0..2 {
+                match engine.search(&SearchRequest::new(EVERYWHERE)) {
+                    Ok(_) => {
+                        let right = known.iter().map(|expected| expected.allows(engine)).collect::<Vec<_>>();
+                        if right.iter().all(Result::is_err) && disk.still_fails() == 0 {
+                            return Err(format!("while it fails: {right:?}"));
+                        }
+                    }
+                    Err(SearchError::Store(_) | SearchError::Unreadable { .. }) => {}
+                    Err(other) => return Err(format!("searching: {other}")),
+                }
+            }
+        }
+        disk.mend();
+        let acknowledged = result.is_ok();
+        let engine = match engine {
+            Some(engine) => engine,
+            // The step was an opening that failed.
+            None => open(&disk, &self.tuning).map_err(|error| format!("does not open again: {error}"))?,
+        };
+        let found = settle(&engine, if acknowledged { &known[1..] } else { known })? + usize::from(acknowledged);
+        let mut engine = Some(engine);
+        take(&mut engine, &disk, &self.tuning, &known[found].model, extra)
+            .map_err(|error| format!("works no more: {error}"))?;
+        take(&mut engine, &disk, &self.tuning, &known[found].model, &Step::Checkpoint)
+            .map_err(|error| format!("writes no checkpoint any more: {error}"))?;
+        settle(engine.as_ref().unwrap(), &later[found..=found])?;
+        drop(engine);
+        let loss = [Loss::All, Loss::Some, Loss::Nothing][random.below(3)];
+        let image = Disk::new(disk.volume().after_power_cut(loss, random));
+        let engine = open(&image, &self.tuning).map_err(|error| format!("after a power cut: {error}"))?;
+        settle(&engine, &later[found..=found]).map_err(|error| format!("after a power cut ({loss:?}): {error}"))?;
+        Ok(())
+    }
+}
+
+/// Which of the states is there, when nothing is hidden any more.
+fn settle(engine: &Engine, states: &[Expected]) -> Result<usize, String> {
+    if !engine.wait_for_indexing(Duration::from_secs(30)) {
+        return Err("indexing does not end".into());
+    }
+    let mut differences = Vec::new();
+    for (i, expected) in states.iter().enumerate() {
+        match expected.compare(engine) {
+            Ok(()) => return Ok(i),
+            Err(difference) => differences.push(difference),
+        }
+    }
+    Err(differences.join("\nnor the next state: "))
+}
+
+fn expect_typed(error: &StepError) -> Result<(), String> {
+    match error {
+        StepError::Store(
+            StoreError::Io { .. } | StoreError::OutcomeUnknown { .. } | StoreError::Poisoned { .. },
+        )
+        | StepError::Checkpoint(CheckpointError::Index(_) | CheckpointError::Store(_)) => Ok(()),
+        other => Err(format!("an error of another kind: {other:?}")),
+    }
+}
+
+fn some_sessions() -> Vec<Step> {
+    let mut make = StepGenerator::new(40);
+    vec![make.append("a", 4), make.append("b", 3), Step::Checkpoint, make.append("a", 2), make.append("b", 2)]
+}
+
+#[test]
+fn every_call_of_an_append_fails() {
+    let prepared = Prepared::with(small(), &some_sessions());
+    prepared.fail_everywhere(&Step::Append("a", vec![Message::new("x1", "otter lake map"), Message::new("x2", "otter river")]));
+}
+
+#[test]
+fn every_call_of_a_large_append_fails() {
+    // So large that the file of the transcripts has to grow.
+    let prepared = Prepared::with(small(), &some_sessions());
+    let large = Message { ballast: 3_000_000, ..Message::new("x1", "otter stone") };
+    prepared.fail_everywhere(&Step::Append("b", vec![large]));
+}
+
+#[test]
+fn every_call_of_a_rewind_fails() {
+    let prepared = Prepared::with(small(), &some_sessions());
+    prepared.fail_everywhere(&Step::Rewind("b", 2));
+}
+
+#[test]
+fn every_call_of_a_deletion_fails() {
+    let prepared = Prepared::with(small(), &some_sessions());
+    prepared.fail_everywhere(&Step::Delete("a"));
+}
+
+#[test]
+fn every_call_of_a_checkpoint_fails() {
+    let prepared = Prepared::with(Tuning { idle_checkpoint_documents: 1_000, ..small() }, &some_sessions());
+    prepared.fail_everywhere(&Step::Checkpoint);
+}
+
+#[test]
+fn every_call_of_the_first_checkpoint_fails() {
+    let mut make = StepGenerator::new(41);
+    let tuning = Tuning { idle_checkpoint_documents: 1_000, ..small() };
+    let prepared = Prepared::with(tuning, &[make.append("a", 4), make.append("b", 3)]);
+    prepared.fail_everywhere(&Step::Checkpoint);
+}
+
+#[test]
+fn every_call_of_a_rebuild_fails() {
+    let mut make = StepGenerator::new(42);
+    // Left pending: the rewind is above the bound, and the engine goes before it is rebuilt.
+    let prepared = Prepared::with(small(), &[make.append("a", 6), make.append("a", 6), Step::Checkpoint]);
+    prepared.fail_everywhere(&make.note(Step::Rewind("a", 5)));
+}
+
+#[test]
+fn every_call_of_opening_fails() {
+    let prepared = Prepared::with(small(), &some_sessions());
+    prepared.fail_everywhere(&Step::Reopen(true));
+    prepared.fail_everywhere(&Step::Reopen(false));
+}
+
+#[test]
+fn every_call_of_an_index_rebuild_fails() {
+    let mut prepared = Prepared::with(Tuning { max_replay_documents: 3, ..small() }, &some_sessions());
+    prepared.volume.remove_folder(index_folder());
+    prepared.fail_everywhere(&Step::Reopen(false));
+}
+
+#[test]
+fn every_call_of_making_a_store_fails() {
+    let mut random = Random::new(6);
+    let tuning = small();
+    for fault in [Fault::NoSpace, Fault::Broken] {
+        for call in 0.. {
+            let disk = Disk::new(Volume::new());
+            disk.fail(fault, call, 1);
+            let opened = open(&disk, &tuning);
+            let failed = disk.mend();
+            match &opened {
+                Ok(_) => {}
+                Err(StoreError::Io { .. } | StoreError::OutcomeUnknown { .. }) => assert!(failed > 0),
+                Err(other) => panic!("{fault:?} at call {call}: {other:?}"),
+            }
+            if opened.is_ok() && failed == 0 {
+                assert!(call > 10, "{call}");
+                break;
+            }
+            drop(opened);
+            for loss in [Loss::All, Loss::Some, Loss::Nothing] {
+                let image = Disk::new(disk.volume().after_power_cut(loss, &mut random));
+                let mut engine = Some(open(&image, &tuning).unwrap());
+                let model = Model::default();
+                let step = Step::Append("a", vec![Message::new("x1", "otter")]);
+                take(&mut engine, &image, &tuning, &model, &step).unwrap();
+                Expected::of(model.after(&step)).compare(&engine.unwrap()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failing_disk_is_tried_at_most_once_in_the_interval() {
+    let tuning = Tuning { reopen_interval: Duration::from_millis(300), ..small() };
+    let prepared = Prepared::with(tuning.clone(), &some_sessions());
+    let disk = Disk::new(prepared.volume.clone());
+    let mut engine = Some(open(&disk, &tuning).unwrap());
+    let step = Step::Append("a", vec![Message::new("x1", "otter")]);
+    disk.fail(Fault::Broken, 0, usize::MAX);
+    let mut outcomes = Vec::new();
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(200) {
+        outcomes.push(take(&mut engine, &disk, &tuning, &prepared.model, &step).unwrap_err());
+    }
+    let tried = outcomes.iter().filter(|e| !matches!(e, StepError::Store(StoreError::Poisoned { .. }))).count();
+    assert!(outcomes.len() > 20 && tried <= 2, "{tried} of {}", outcomes.len());
+    disk.mend();
+    let acknowledged = loop {
+        match take(&mut engine, &disk, &tuning, &prepared.model, &step) {
+            Ok(()) => break started.elapsed(),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert!(acknowledged >= Duration::from_millis(290) && acknowledged < Duration::from_secs(5), "{acknowledged:?}");
+    Expected::of(prepared.model.after(&step)).compare(&engine.unwrap()).unwrap();
+}
