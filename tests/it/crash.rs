@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use sessions_search::__internal::faults::Tuning;
 
-use crate::disk::{Change, Disk, Loss, Volume};
-use crate::model::{Expected, Message, Model, Step, StepGenerator, append_lines, index_folder, open, small, take};
+use crate::disk::{Change, Loss, Volume};
+use crate::model::{
+    Expected, Message, Model, Place, Step, StepGenerator, append_lines, index_folder, settle, small, take,
+};
 use crate::random::Random;
 
 /// One run of steps: what it changed on the disk, and when each step began and was done.
@@ -29,15 +31,16 @@ struct Recording {
 impl Recording {
     /// Runs `steps` on a disk that holds `model` already, or nothing.
     fn of(start: Volume, model: Model, tuning: &Tuning, steps: &[Step]) -> Self {
-        let disk = Disk::new(start.clone());
+        let place = Place::new(start.clone(), tuning);
+        let disk = &place.disk;
         disk.record();
         let mut states = vec![Expected::of(model.clone())];
         let mut marks = Vec::new();
-        let mut engine = Some(open(&disk, tuning).unwrap());
+        let mut engine = Some(place.open().unwrap());
         let mut model = model;
         for step in steps {
             let began = disk.recorded();
-            take(&mut engine, &disk, tuning, &model, step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+            take(&mut engine, || place.open(), &model, step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
             marks.push((began, disk.recorded()));
             model = model.after(step);
             states.push(Expected::of(model.clone()));
@@ -57,37 +60,22 @@ impl Recording {
 
 /// Opens what a power cut left, and compares. Gives the index of the state that is there.
 fn reopen(image: &Volume, tuning: &Tuning, allowed: &[Expected]) -> Result<usize, String> {
-    let disk = Disk::new(image.clone());
-    let engine = open(&disk, tuning).map_err(|error| format!("it does not open: {error}"))?;
-    let before: Vec<_> = allowed.iter().map(|expected| expected.allows(&engine)).collect();
-    if before.iter().all(Result::is_err) {
-        return Err(format!("at once: {before:?}"));
+    let engine = Place::new(image.clone(), tuning).open().map_err(|error| format!("it does not open: {error}"))?;
+    let at_once: Vec<_> = allowed.iter().map(|expected| expected.allows(&engine)).collect();
+    if at_once.iter().all(Result::is_err) {
+        return Err(format!("at once: {at_once:?}"));
     }
-    if !engine.wait_for_indexing(Duration::from_secs(30)) {
-        return Err("indexing does not end".into());
-    }
-    compare_any(&engine, allowed)
-}
-
-fn compare_any(engine: &sessions_search::Engine, allowed: &[Expected]) -> Result<usize, String> {
-    let mut differences = Vec::new();
-    for (i, expected) in allowed.iter().enumerate() {
-        match expected.compare(engine) {
-            Ok(()) => return Ok(i),
-            Err(difference) => differences.push(difference),
-        }
-    }
-    Err(differences.join("\nnor the next state: "))
+    settle(&engine, allowed)
 }
 
 /// Works on after a power cut, records that too, and cuts it.
 fn cut_the_recovery(image: &Volume, tuning: &Tuning, allowed: &[Expected], cuts: usize, random: &mut Random) -> usize {
-    let disk = Disk::new(image.clone());
+    let place = Place::new(image.clone(), tuning);
+    let disk = &place.disk;
     disk.record();
-    let engine = open(&disk, tuning).unwrap();
+    let engine = place.open().unwrap();
     let opened = disk.recorded();
-    assert!(engine.wait_for_indexing(Duration::from_secs(30)));
-    let found = compare_any(&engine, allowed).unwrap();
+    let found = settle(&engine, allowed).unwrap();
     let more = Message::new("after", "otter river after the power cut");
     let found_model = allowed[found].model.clone();
     let with_more = Expected::of(found_model.after(&Step::Append("after", vec![more.clone()])));
@@ -128,7 +116,6 @@ fn cut_the_recovery(image: &Volume, tuning: &Tuning, allowed: &[Expected], cuts:
 }
 
 /// Cuts a workload, and a part of the recoveries.
-#[expect(clippy::print_stderr, reason = "figures of a long run")]
 fn check(name: &str, seed: u64, recording: &Recording, tuning: &Tuning) {
     let started = Instant::now();
     let wanted: usize = std::env::var("SESSIONS_SEARCH_CRASH_CUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(36);

@@ -99,15 +99,39 @@ enum Inode {
 /// One recorded change.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    Write { file: Node, offset: usize, data: Arc<[u8]> },
-    SetLen { file: Node, len: usize },
-    SyncFile { file: Node },
+    Write {
+        file: Node,
+        offset: usize,
+        data: Arc<[u8]>,
+    },
+    SetLen {
+        file: Node,
+        len: usize,
+    },
+    SyncFile {
+        file: Node,
+    },
     /// A sync that failed: what it should have written is shown, taken for written, and lost with the power.
-    ForgetUnsynced { file: Node },
-    Create { folder: Node, name: OsString, is_folder: bool },
-    Rename { folder: Node, from: OsString, to: OsString },
-    Remove { folder: Node, name: OsString },
-    SyncFolder { folder: Node },
+    ForgetUnsynced {
+        file: Node,
+    },
+    Create {
+        folder: Node,
+        name: OsString,
+        is_folder: bool,
+    },
+    Rename {
+        folder: Node,
+        from: OsString,
+        to: OsString,
+    },
+    Remove {
+        folder: Node,
+        name: OsString,
+    },
+    SyncFolder {
+        folder: Node,
+    },
 }
 
 /// What a power cut leaves of unsynced changes.
@@ -341,6 +365,8 @@ impl Fault {
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     fault: Fault,
+    /// Only calls on paths that hold this.
+    within: &'static str,
     /// Calls it concerns that still succeed.
     after: usize,
     /// Calls that fail then; `usize::MAX`: all until [`Disk::mend`].
@@ -409,8 +435,13 @@ impl Disk {
 
     /// From now on `after` calls that can fail so succeed, then `times` fail.
     pub(crate) fn fail(&self, fault: Fault, after: usize, times: usize) {
+        self.fail_within("", fault, after, times);
+    }
+
+    /// The same for calls on paths that hold `within`.
+    pub(crate) fn fail_within(&self, within: &'static str, fault: Fault, after: usize, times: usize) {
         let mut state = self.state();
-        state.plan = Some(Plan { fault, after, times });
+        state.plan = Some(Plan { fault, within, after, times });
         state.failed = 0;
     }
 
@@ -443,9 +474,11 @@ impl Disk {
             std::thread::sleep(by);
             state = self.state();
         }
+        let concerned = |plan: &Plan| plan.fault.concerns(call) && what.contains(plan.within);
+        let concerned = state.plan.as_ref().is_some_and(concerned);
         state.calls.push((call, what));
         let Some(plan) = &mut state.plan else { return Ok(()) };
-        if !plan.fault.concerns(call) {
+        if !concerned {
             return Ok(());
         }
         if plan.after > 0 {

@@ -7,11 +7,11 @@
 use std::time::{Duration, Instant};
 
 use sessions_search::__internal::faults::Tuning;
-use sessions_search::{CheckpointError, Engine, SearchError, SearchRequest, StoreError};
+use sessions_search::{CheckpointError, SearchError, SearchRequest, StoreError};
 
-use crate::disk::{Disk, Fault, Loss, Volume};
+use crate::disk::{Fault, Loss, Volume};
 use crate::model::{
-    EVERYWHERE, Expected, Message, Model, Step, StepError, StepGenerator, index_folder, open, small, take,
+    EVERYWHERE, Expected, Message, Model, Place, Step, StepError, StepGenerator, index_folder, settle, small, take,
 };
 use crate::random::Random;
 
@@ -20,34 +20,43 @@ struct Prepared {
     volume: Volume,
     model: Model,
     tuning: Tuning,
+    cache_bytes: usize,
 }
 
 impl Prepared {
     fn with(tuning: Tuning, steps: &[Step]) -> Self {
-        let disk = Disk::new(Volume::new());
-        let mut engine = Some(open(&disk, &tuning).unwrap());
+        let place = Place::new(Volume::new(), &tuning);
+        let mut engine = Some(place.open().unwrap());
         let mut model = Model::default();
         for step in steps {
-            take(&mut engine, &disk, &tuning, &model, step).unwrap();
+            take(&mut engine, || place.open(), &model, step).unwrap();
             model = model.after(step);
         }
         engine.unwrap().close().unwrap();
-        Self { volume: disk.volume(), model, tuning }
+        Self { volume: place.disk.volume(), model, tuning, cache_bytes: place.cache_bytes }
+    }
+
+    /// The same with a disk that is asked for everything.
+    fn without_cache(self) -> Self {
+        Self { cache_bytes: 0, ..self }
+    }
+
+    fn place(&self) -> Place {
+        Place { cache_bytes: self.cache_bytes, ..Place::new(self.volume.clone(), &self.tuning) }
     }
 
     /// How many calls the step makes that can fail so.
     fn num_calls(&self, fault: Fault, step: &Step) -> usize {
-        let disk = Disk::new(self.volume.clone());
-        let mut engine = Some(open(&disk, &self.tuning).unwrap());
-        disk.take_calls();
-        take(&mut engine, &disk, &self.tuning, &self.model, step).unwrap();
+        let place = self.place();
+        let mut engine = Some(place.open().unwrap());
+        place.disk.take_calls();
+        take(&mut engine, || place.open(), &self.model, step).unwrap();
         // What the background does after it belongs to it.
         std::thread::sleep(Duration::from_millis(5));
-        disk.take_calls().iter().filter(|(call, _)| fault.concerns(*call)).count()
+        place.disk.take_calls().iter().filter(|(call, _)| fault.concerns(*call)).count()
     }
 
     /// Fails the step at every call in turn: each once and for good, by either fault; in a short run a quarter of what is many.
-    #[expect(clippy::print_stderr, reason = "figures of a long run")]
     fn fail_everywhere(&self, step: &Step) {
         let all = std::env::var_os("SESSIONS_SEARCH_ALL_FAULTS").is_some();
         let after = self.model.after(step);
@@ -81,10 +90,11 @@ impl Prepared {
         (fault, call, times): (Fault, usize, usize),
         random: &mut Random,
     ) -> Result<(), String> {
-        let disk = Disk::new(self.volume.clone());
-        let mut engine = Some(open(&disk, &self.tuning).unwrap());
+        let place = self.place();
+        let disk = &place.disk;
+        let mut engine = Some(place.open().unwrap());
         disk.fail(fault, call, times);
-        let result = take(&mut engine, &disk, &self.tuning, &self.model, step);
+        let result = take(&mut engine, || place.open(), &self.model, step);
         if let Err(error) = &result {
             expect_typed(error)?;
         }
@@ -108,44 +118,27 @@ impl Prepared {
         let engine = match engine {
             Some(engine) => engine,
             // The step was an opening that failed.
-            None => open(&disk, &self.tuning).map_err(|error| format!("does not open again: {error}"))?,
+            None => place.open().map_err(|error| format!("does not open again: {error}"))?,
         };
         let found = settle(&engine, if acknowledged { &known[1..] } else { known })? + usize::from(acknowledged);
         let mut engine = Some(engine);
-        take(&mut engine, &disk, &self.tuning, &known[found].model, extra)
+        take(&mut engine, || place.open(), &known[found].model, extra)
             .map_err(|error| format!("works no more: {error}"))?;
-        take(&mut engine, &disk, &self.tuning, &known[found].model, &Step::Checkpoint)
+        take(&mut engine, || place.open(), &known[found].model, &Step::Checkpoint)
             .map_err(|error| format!("writes no checkpoint any more: {error}"))?;
         settle(engine.as_ref().unwrap(), &later[found..=found])?;
         drop(engine);
         let loss = [Loss::All, Loss::Some, Loss::Nothing][random.below(3)];
-        let image = Disk::new(disk.volume().after_power_cut(loss, random));
-        let engine = open(&image, &self.tuning).map_err(|error| format!("after a power cut: {error}"))?;
+        let image = Place::new(disk.volume().after_power_cut(loss, random), &self.tuning);
+        let engine = image.open().map_err(|error| format!("after a power cut: {error}"))?;
         settle(&engine, &later[found..=found]).map_err(|error| format!("after a power cut ({loss:?}): {error}"))?;
         Ok(())
     }
 }
 
-/// Which of the states is there, when nothing is hidden any more.
-fn settle(engine: &Engine, states: &[Expected]) -> Result<usize, String> {
-    if !engine.wait_for_indexing(Duration::from_secs(30)) {
-        return Err("indexing does not end".into());
-    }
-    let mut differences = Vec::new();
-    for (i, expected) in states.iter().enumerate() {
-        match expected.compare(engine) {
-            Ok(()) => return Ok(i),
-            Err(difference) => differences.push(difference),
-        }
-    }
-    Err(differences.join("\nnor the next state: "))
-}
-
 fn expect_typed(error: &StepError) -> Result<(), String> {
     match error {
-        StepError::Store(
-            StoreError::Io { .. } | StoreError::OutcomeUnknown { .. } | StoreError::Poisoned { .. },
-        )
+        StepError::Store(StoreError::Io { .. } | StoreError::OutcomeUnknown { .. } | StoreError::Poisoned { .. })
         | StepError::Checkpoint(CheckpointError::Index(_) | CheckpointError::Store(_)) => Ok(()),
         other => Err(format!("an error of another kind: {other:?}")),
     }
@@ -159,7 +152,24 @@ fn some_sessions() -> Vec<Step> {
 #[test]
 fn every_call_of_an_append_fails() {
     let prepared = Prepared::with(small(), &some_sessions());
-    prepared.fail_everywhere(&Step::Append("a", vec![Message::new("x1", "otter lake map"), Message::new("x2", "otter river")]));
+    prepared.fail_everywhere(&Step::Append(
+        "a",
+        vec![Message::new("x1", "otter lake map"), Message::new("x2", "otter river")],
+    ));
+}
+
+#[test]
+fn every_call_of_an_append_without_a_cache_fails() {
+    // Reads too: those of the commit, and those that show what is committed.
+    let prepared = Prepared::with(small(), &some_sessions()).without_cache();
+    prepared.fail_everywhere(&Step::Append("a", vec![Message::new("x1", "otter lake map")]));
+}
+
+#[test]
+fn every_call_of_a_checkpoint_without_a_cache_fails() {
+    // Reads too: those between the commit of the index and its view.
+    let tuning = Tuning { idle_checkpoint_documents: 1_000, ..small() };
+    Prepared::with(tuning, &some_sessions()).without_cache().fail_everywhere(&Step::Checkpoint);
 }
 
 #[test]
@@ -224,10 +234,10 @@ fn every_call_of_making_a_store_fails() {
     let tuning = small();
     for fault in [Fault::NoSpace, Fault::Broken] {
         for call in 0.. {
-            let disk = Disk::new(Volume::new());
-            disk.fail(fault, call, 1);
-            let opened = open(&disk, &tuning);
-            let failed = disk.mend();
+            let place = Place::new(Volume::new(), &tuning);
+            place.disk.fail(fault, call, 1);
+            let opened = place.open();
+            let failed = place.disk.mend();
             match &opened {
                 Ok(_) => {}
                 Err(StoreError::Io { .. } | StoreError::OutcomeUnknown { .. }) => assert!(failed > 0),
@@ -239,11 +249,11 @@ fn every_call_of_making_a_store_fails() {
             }
             drop(opened);
             for loss in [Loss::All, Loss::Some, Loss::Nothing] {
-                let image = Disk::new(disk.volume().after_power_cut(loss, &mut random));
-                let mut engine = Some(open(&image, &tuning).unwrap());
+                let image = Place::new(place.disk.volume().after_power_cut(loss, &mut random), &tuning);
+                let mut engine = Some(image.open().unwrap());
                 let model = Model::default();
                 let step = Step::Append("a", vec![Message::new("x1", "otter")]);
-                take(&mut engine, &image, &tuning, &model, &step).unwrap();
+                take(&mut engine, || image.open(), &model, &step).unwrap();
                 Expected::of(model.after(&step)).compare(&engine.unwrap()).unwrap();
             }
         }
@@ -253,21 +263,22 @@ fn every_call_of_making_a_store_fails() {
 #[test]
 fn a_failing_disk_is_tried_at_most_once_in_the_interval() {
     let tuning = Tuning { reopen_interval: Duration::from_millis(300), ..small() };
-    let prepared = Prepared::with(tuning.clone(), &some_sessions());
-    let disk = Disk::new(prepared.volume.clone());
-    let mut engine = Some(open(&disk, &tuning).unwrap());
+    let prepared = Prepared::with(tuning, &some_sessions());
+    let place = prepared.place();
+    let disk = &place.disk;
+    let mut engine = Some(place.open().unwrap());
     let step = Step::Append("a", vec![Message::new("x1", "otter")]);
     disk.fail(Fault::Broken, 0, usize::MAX);
     let mut outcomes = Vec::new();
     let started = Instant::now();
     while started.elapsed() < Duration::from_millis(200) {
-        outcomes.push(take(&mut engine, &disk, &tuning, &prepared.model, &step).unwrap_err());
+        outcomes.push(take(&mut engine, || place.open(), &prepared.model, &step).unwrap_err());
     }
     let tried = outcomes.iter().filter(|e| !matches!(e, StepError::Store(StoreError::Poisoned { .. }))).count();
     assert!(outcomes.len() > 20 && tried <= 2, "{tried} of {}", outcomes.len());
     disk.mend();
     let acknowledged = loop {
-        match take(&mut engine, &disk, &tuning, &prepared.model, &step) {
+        match take(&mut engine, || place.open(), &prepared.model, &step) {
             Ok(()) => break started.elapsed(),
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
