@@ -20,7 +20,9 @@ pub use engine::{
     PendingSession, PieceExplanation, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
     SkippedFile, StatusReport,
 };
-pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};
+pub use model::{
+    AgentId, IdError, KeyAliases, KeyForm, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp,
+};
 pub use search::Order;
 pub use search::query::QueryError;
 pub use store::StoreError;
