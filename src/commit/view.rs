@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
+use crate::access::rules::Lineage;
 use crate::index::IndexView;
 use crate::model::{DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError};
 use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
@@ -16,9 +17,35 @@ pub struct Sessions {
     by_key: HashTrieMapSync<SessionKey, Vec<TranscriptNumber>>,
     num_with_events: usize,
     num_pending: usize,
+    epoch: u64,
 }
 
 impl Sessions {
+    /// Grows with every change of what a visible set is made from; a forward append changes none of it.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What is known of where the session of a key comes from. Lineage belongs to the key: a new window that states none
+    /// keeps what the newest window states that does.
+    #[must_use]
+    pub fn lineage<'s>(&'s self, row: &'s SessionRow) -> Lineage<'s> {
+        let stated = Lineage::of(&row.facts);
+        if self.by_key.size() == self.rows.size() {
+            return stated.unwrap_or_default();
+        }
+        self.lineage_of_key(&row.session_key).unwrap_or_default()
+    }
+
+    /// The same by key; `None` when there is no session of that key.
+    #[must_use]
+    pub fn lineage_of_key(&self, key: &SessionKey) -> Option<Lineage<'_>> {
+        let windows = self.by_key.get(key)?;
+        let newest_first = windows.iter().rev().filter_map(|window| self.rows.get(window));
+        Some(newest_first.into_iter().find_map(|row| Lineage::of(&row.facts)).unwrap_or_default())
+    }
+
     /// One session.
     #[must_use]
     pub fn get(&self, transcript: TranscriptNumber) -> Option<&Arc<SessionRow>> {
@@ -56,6 +83,7 @@ impl Sessions {
     /// Sets a session, or takes it out.
     pub(super) fn set(&mut self, transcript: TranscriptNumber, row: Option<SessionRow>) {
         let old = self.rows.get(&transcript).cloned();
+        self.epoch += u64::from(changes_visibility(old.as_deref(), row.as_ref()));
         let has_events = |row: &SessionRow| usize::from(row.next_seq > 0);
         let is_pending = |row: &SessionRow| usize::from(row.state != SessionState::Ready);
         if let Some(old) = &old {
@@ -90,6 +118,18 @@ impl Sessions {
             }
         }
     }
+}
+
+/// Whether a visible set that was made before the change differs from one made after it.
+fn changes_visibility(old: Option<&SessionRow>, new: Option<&SessionRow>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_some() || new.is_some() };
+    old.session_key != new.session_key
+        || old.ordinal != new.ordinal
+        || old.state != new.state
+        || (old.next_seq > 0) != (new.next_seq > 0)
+        || old.facts.owner != new.facts.owner
+        || old.facts.spawned_by != new.facts.spawned_by
+        || old.facts.parent != new.facts.parent
 }
 
 /// One moment of a store. A reader that holds it sees neither later changes nor half of one.

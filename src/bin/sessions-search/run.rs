@@ -214,7 +214,7 @@ impl Place<'_> {
         request.check()?;
         let list = match self.open_existing()? {
             Some(engine) => engine.sessions(&request)?,
-            None => sessions_search::SessionList { count: 0, sessions: Vec::new() },
+            None => sessions_search::SessionList::default(),
         };
         if self.output.is_json() {
             self.output.json(&list)?;
