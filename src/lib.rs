@@ -17,12 +17,12 @@ pub use access::rules::Denial;
 pub use access::stages::Answer;
 pub use access::{AgentToAgent, Requester, RequesterError, SandboxClamp, Visibility};
 pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
-pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace};
+pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, AskError, Coverage, DeleteError, EmptyReason, Engine, Explanation,
     HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
     ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, SearchAnswer, SearchError, SearchRequest, SessionList,
+    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
     SessionSummary, SkippedFile, StatusReport, Stores,
 };
 pub use model::{
@@ -47,3 +47,8 @@ pub mod __internal {
         pub use crate::import::*;
     }
 }
+
+/// The README's examples, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

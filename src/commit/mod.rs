@@ -17,7 +17,7 @@ mod view;
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
-pub use lifecycle::Deleted;
+pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::{PreparedEvent, TextPipeline};
 pub use view::{Sessions, View};

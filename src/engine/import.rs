@@ -203,6 +203,7 @@ impl Engine {
             bulk: at.total_bytes >= BULK_BYTES,
             summary,
             sessions: BTreeSet::new(),
+            revived: BTreeSet::new(),
             queued: Queued::default(),
             at,
             progress,
@@ -238,6 +239,8 @@ struct Run<'p> {
     summary: ImportSummary,
     queued: Queued,
     sessions: BTreeSet<(AgentId, SessionId)>,
+    /// Sessions whose tombstone this run lifted.
+    revived: BTreeSet<(AgentId, SessionId)>,
     at: ImportProgress,
     progress: &'p mut dyn FnMut(&ImportProgress),
 }
@@ -266,21 +269,22 @@ impl Run<'_> {
 
     /// Takes in one file, or says why not.
     fn source(&mut self, engine: &Engine, source: Source) -> Result<(), ImportError> {
-        let snapshot = engine.committer.store().snapshot()?;
-        if snapshot.tombstone(&source.session_id)?.is_some() {
-            if !self.revive {
-                self.summary.skip_file(&source.path, "the session was deleted on purpose; `--revive` imports it again");
-                return Ok(());
-            }
-            engine.committer.revive(source.session_id.clone())?;
+        if !self.admits(engine, &source)? {
+            return Ok(());
         }
+        let snapshot = engine.committer.store().snapshot()?;
         let name = source.canonical_path.to_string_lossy().into_owned();
-        match snapshot.source(&name)? {
+        // Of a session that begins anew every file is read from its beginning, however far it had been read.
+        match snapshot.source(&name)?.filter(|_| !self.is_revived(&source)) {
             Some(row) => {
-                let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
                 // The session as the file was imported: it may have become one of its own (D26).
                 let source = if row.session_id == source.session_id { source } else { source.apart() };
-                match import::open(&source, Some(&point)) {
+                if !self.admits(engine, &source)? {
+                    return Ok(());
+                }
+                let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
+                let point = (!self.is_revived(&source)).then_some(point);
+                match import::open(&source, point.as_ref()) {
                     Ok(reader) => self.read(engine, &source, reader, row.owns),
                     Err(import::ImportError::Rewritten { .. }) if row.owns => {
                         engine.committer.drop_for_replacement(row.session_id)?;
@@ -299,6 +303,26 @@ impl Run<'_> {
                 Err(error) => self.unreadable(&source, error),
             },
         }
+    }
+
+    /// Whether the session may be imported: one that was deleted on purpose only when that is to be lifted (D27).
+    fn admits(&mut self, engine: &Engine, source: &Source) -> Result<bool, ImportError> {
+        let id = &source.session_id;
+        if engine.committer.store().snapshot()?.tombstone(id)?.is_none() {
+            return Ok(true);
+        }
+        if self.revive {
+            engine.committer.revive(id.clone())?;
+            self.revived.insert((source.agent.clone(), id.clone()));
+        } else {
+            let reason = "the session was deleted on purpose; `--revive` imports it again";
+            self.summary.skip_file(&source.path, reason);
+        }
+        Ok(self.revive)
+    }
+
+    fn is_revived(&self, source: &Source) -> bool {
+        self.revived.contains(&(source.agent.clone(), source.session_id.clone()))
     }
 
     fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
@@ -337,6 +361,9 @@ impl Run<'_> {
             Relation::Unrelated => {
                 let (path, id) = (source.path.clone(), source.session_id.clone());
                 let source = source.apart();
+                if !self.admits(engine, &source)? {
+                    return Ok(());
+                }
                 self.summary.warn(
                     &path,
                     0,

@@ -24,7 +24,7 @@ pub use stores::{AskError, Stores};
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
     AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
-    PreparedEvent, SessionTarget, TextPipeline,
+    PreparedEvent, RekeyRefusal, SessionTarget, TextPipeline,
 };
 use crate::model::{AgentId, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation};
@@ -306,6 +306,57 @@ impl Engine {
     pub fn delete_key(&self, key: &SessionKey, now: Timestamp) -> Result<Deleted, DeleteError> {
         let deleted = self.committer.delete_key(key.clone(), now)?;
         something(deleted, key.as_str())
+    }
+}
+
+/// Why a session's key or its archiving was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RekeyError {
+    /// The keys don't allow it.
+    #[error(transparent)]
+    Refused(#[from] RekeyRefusal),
+    /// Incognito sessions are never stored (D19).
+    #[error("{key} is an incognito key: no stored session can have it")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Gives every window of `old` the key `new`; the next search shows it. Gives the number of windows.
+    ///
+    /// # Errors
+    /// [`RekeyError`]: nothing was changed.
+    pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
+        if new.is_incognito() {
+            return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        Ok(self.committer.rekey(old.clone(), new.clone())??)
+    }
+
+    /// Archives every window of a key, or takes that back: archived sessions leave listings and stay searchable. Gives
+    /// the number of windows.
+    ///
+    /// # Errors
+    /// [`RekeyError`]: nothing was changed.
+    pub fn set_archived(&self, key: &SessionKey, archived: bool) -> Result<u64, RekeyError> {
+        match self.committer.set_archived(key.clone(), archived)? {
+            0 => Err(RekeyRefusal::UnknownKey { key: key.clone() }.into()),
+            windows => Ok(windows),
+        }
+    }
+
+    /// Deletes every session whose last activity is known and lies before `before`.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what was deleted before stays deleted.
+    pub fn prune(&self, before: Timestamp, now: Timestamp) -> Result<Deleted, StoreError> {
+        self.committer.prune(before, now)
     }
 }
 

@@ -64,7 +64,9 @@ impl Directory for DurableDirectory {
     }
 
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
-        self.inner.acquire_lock(lock)
+        let held = self.inner.acquire_lock(lock)?;
+        make_private(&self.root.join(&lock.filepath)).map_err(LockError::wrap_io_error)?;
+        Ok(held)
     }
 
     fn watch(&self, callback: WatchCallback) -> tantivy::Result<WatchHandle> {

@@ -129,6 +129,12 @@ impl From<redb::DatabaseError> for StoreError {
     fn from(error: redb::DatabaseError) -> Self {
         match error {
             redb::DatabaseError::DatabaseAlreadyOpen => Self::Busy { holder: "another process".into() },
+            // What redb says of a file that is none of its own.
+            redb::DatabaseError::Storage(redb::StorageError::Io(source))
+                if source.kind() == io::ErrorKind::InvalidData =>
+            {
+                Self::damaged(source.to_string())
+            }
             redb::DatabaseError::Storage(redb::StorageError::Io(source)) => {
                 Self::Io { doing: "opening the transcript store".into(), source: Arc::new(source) }
             }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase as _};
@@ -14,6 +14,9 @@ use crate::model::AgentId;
 
 /// redb's page cache, in bytes. Its own default of 1 GiB is far too much for a library.
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
+
+/// How often a store that is held is tried again.
+const BUSY_POLL: Duration = Duration::from_millis(10);
 
 /// Where one agent's files are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,17 +113,18 @@ impl Store {
         let mut builder = Builder::new();
         builder.set_cache_size(options.cache_bytes);
         builder.set_repair_callback(move |session| repairing(session.progress()));
-        let started = Instant::now();
+        let mut waited = Duration::ZERO;
         let database = loop {
             let file = open_private_file(&path).map_err(StoreError::io(format!("opening {}", path.display())))?;
             match FileBackend::new(file).and_then(|file| builder.create_with_backend(file)) {
                 Ok(database) => break database,
                 Err(redb::DatabaseError::DatabaseAlreadyOpen) => {
-                    if started.elapsed() >= options.busy_timeout {
+                    if waited >= options.busy_timeout {
                         let holder = location.holder().unwrap_or_else(|| "another process".into());
                         return Err(StoreError::Busy { holder });
                     }
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::sleep(BUSY_POLL);
+                    waited += BUSY_POLL;
                 }
                 Err(other) => return Err(other.into()),
             }

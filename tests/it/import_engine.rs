@@ -155,7 +155,7 @@ fn an_import_that_a_crash_ends_goes_on_where_it_was() {
     let engine = open(&store);
     let now = Timestamp::from_millis(1_785_000_000_000).unwrap();
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        engine.import(&[files.clone()], &ImportOptions::default(), now, &mut |at| {
+        engine.import(std::slice::from_ref(&files), &ImportOptions::default(), now, &mut |at| {
             assert!(at.events < 4_000, "stop here");
         })
     }));

@@ -1,13 +1,17 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`lifecycle`]: every way a transcript changes.
+//! - [`import_rules`]: which part of the code may name which.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`tree`]: which rows of a session are on the active branch.
@@ -15,12 +19,15 @@
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`random`] is seeded, [`world`] fills several agents' stores, and [`data`] finds what is not part of the repository by environment
-//! variables; without them the tests that need it say so and pass.
+//! queries to ask both, [`corpus`] the messages, [`program`] runs the real program, [`random`] is seeded, [`world`]
+//! fills the stores of several agents, and [`data`]
+//! finds what is not part of the repository by environment variables; without them the tests that need it say so and
+//! pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
+mod cli;
 mod corpus;
 mod data;
 mod differential;
@@ -28,11 +35,15 @@ mod excerpt;
 mod extract;
 mod import_engine;
 mod import_openclaw;
+mod import_rules;
+mod lifecycle;
 mod options;
 mod oracle;
+mod program;
 mod queries;
 mod random;
 mod ranking;
+mod readme;
 mod recovery;
 mod requester;
 mod tree;

@@ -51,6 +51,14 @@ pub(crate) enum Command {
     Append(AppendArgs),
     /// Delete a session, or every window of a session key
     Delete(DeleteArgs),
+    /// Give every window of a session key another key
+    Rekey(RekeyArgs),
+    /// Take a session out of listings; it stays searchable
+    Archive(KeyArgs),
+    /// Put an archived session back into listings
+    Unarchive(KeyArgs),
+    /// Delete sessions without activity since a time
+    Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
 }
@@ -214,6 +222,30 @@ pub(crate) struct DeleteTarget {
     /// This one window
     #[arg(long, value_name = "S")]
     pub(crate) session_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RekeyArgs {
+    /// The key now
+    pub(crate) old: String,
+    /// The key from now on
+    pub(crate) new: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// The session key
+    pub(crate) key: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// Last activity before this time: RFC 3339, YYYY-MM-DD, milliseconds, or 90d ago
+    #[arg(long, value_name = "T")]
+    pub(crate) older_than: String,
+    /// Skip the question at a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

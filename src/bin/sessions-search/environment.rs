@@ -17,9 +17,6 @@ pub(crate) fn now() -> Timestamp {
 /// The store's root: as given, else `$SESSIONS_SEARCH_STORE`, else the platform's data folder.
 pub(crate) fn store_root(given: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     if let Some(path) = given {
-        if path.as_os_str().is_empty() {
-            return Err(Failure::Input("--store must name a folder".into()));
-        }
         return Ok(path.clone());
     }
     if let Some(path) = non_empty("SESSIONS_SEARCH_STORE") {

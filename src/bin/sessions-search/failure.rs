@@ -3,7 +3,7 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, SearchError, StoreError,
+    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -121,4 +121,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, HistoryError, ListError);
+from_operation!(AppendError, DeleteError, HistoryError, ListError, RekeyError);

@@ -13,6 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -41,8 +42,13 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = usage_line(&error.render().to_string());
     let wants_json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nothing was typed: what there is helps more than what is missing.
+        let _ = error.print();
+        return failure::USAGE.into();
+    }
+    let text = usage_line(&error.render().to_string());
     output::print_failure(wants_json, &format!("{text}; `--help` says what can be given"));
     failure::USAGE.into()
 }

@@ -93,10 +93,11 @@ impl Output {
         if self.color { code } else { "" }
     }
 
-    pub(crate) fn search(&self, answer: &SearchAnswer) -> Result<(), Failure> {
+    /// `program` is how this program is called on the same store; `None` where there is nothing to open.
+    pub(crate) fn search(&self, answer: &SearchAnswer, program: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for hit in &answer.results {
-            self.hit(&mut text, hit);
+            self.hit(&mut text, hit, program);
         }
         if let Some(explanation) = &answer.explain {
             let _ = writeln!(
@@ -137,7 +138,7 @@ impl Output {
         Ok(())
     }
 
-    fn hit(&self, text: &mut String, hit: &Hit) {
+    fn hit(&self, text: &mut String, hit: &Hit, program: Option<&str>) {
         let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
         let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
         let _ = writeln!(
@@ -167,13 +168,16 @@ impl Output {
                 hit.score, explanation.length, explanation.f
             );
         }
-        let _ = writeln!(
-            text,
-            "  {dim}history {} --session-id {} --message-id {}{reset}\n",
-            shell_word(hit.session_key.as_str()),
-            shell_word(hit.session_id.as_str()),
-            shell_word(hit.message_id.as_str())
-        );
+        if let Some(program) = program {
+            let _ = writeln!(
+                text,
+                "  {dim}{program} history {} --session-id {} --message-id {}{reset}",
+                shell_word(hit.session_key.as_str()),
+                shell_word(hit.session_id.as_str()),
+                shell_word(hit.message_id.as_str())
+            );
+        }
+        text.push('\n');
     }
 
     pub(crate) fn import(&self, summary: &ImportSummary) -> Result<(), Failure> {
@@ -354,7 +358,7 @@ fn is_control(c: char) -> bool {
 }
 
 /// A word a shell reads back unchanged.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     let text = harmless(text);
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

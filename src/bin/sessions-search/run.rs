@@ -8,18 +8,24 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Engine, EventPlace, HistoryRequest, ImportFormat, ImportOptions, ImportProgress,
-    ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer, SearchRequest,
-    SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
+    AgentId, AppendRequest, Deleted, Engine, EventPlace, HistoryRequest, ImportError, ImportFormat, ImportOptions,
+    ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role, SearchAnswer,
+    SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
     AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
-    RoleChoice, SearchArgs, SessionsArgs,
+    PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, shell_word};
+
+/// What `rekey`, `archive` and `unarchive` changed.
+#[derive(serde::Serialize)]
+struct ChangedSessions {
+    sessions: u64,
+}
 
 /// Said until redaction is more than the identity.
 const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
@@ -29,7 +35,8 @@ const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
-    let place = Place { root: store_root(cli.store.as_ref())?, agent: AgentId::parse(&cli.agent)?, output };
+    let agent = AgentId::parse(&cli.agent)?;
+    let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, output };
     match &cli.command {
         Command::Init(args) => place.init(args),
         Command::Import(args) => place.import(args),
@@ -38,6 +45,10 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Sessions(args) => place.sessions(args),
         Command::Append(args) => place.append(args),
         Command::Delete(args) => place.delete(args),
+        Command::Rekey(args) => place.rekey(args),
+        Command::Archive(args) => place.set_archived(&args.key, true),
+        Command::Unarchive(args) => place.set_archived(&args.key, false),
+        Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
     }
 }
@@ -45,8 +56,21 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
 /// Where a command works, and how it speaks.
 struct Place<'o> {
     root: PathBuf,
+    /// How the program is called to work at the same place, for commands that are printed.
+    call: String,
     agent: AgentId,
     output: &'o Output,
+}
+
+fn call(cli: &Cli, agent: &AgentId) -> String {
+    let mut call = String::from("sessions-search");
+    if let Some(store) = &cli.store {
+        call += &format!(" --store {}", shell_word(&store.to_string_lossy()));
+    }
+    if *agent != AgentId::default() {
+        call += &format!(" --agent {agent}");
+    }
+    call
 }
 
 impl Place<'_> {
@@ -67,12 +91,18 @@ impl Place<'_> {
     fn open_existing(&self) -> Result<Option<Engine>, Failure> {
         match self.open(&self.root, false) {
             Ok(engine) => Ok(Some(engine)),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
-                Ok(None)
-            }
+            Err(StoreError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
+    }
+
+    fn note_missing(&self) {
+        self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
+    }
+
+    /// There can't be one without a store.
+    fn no_session(&self, named: &str) -> Failure {
+        Failure::Input(format!("no session {named:?}: there is no store at {}", self.root.display()))
     }
 
     /// After writing: leaves the index so that the next command opens quickly.
@@ -113,6 +143,10 @@ impl Place<'_> {
     }
 
     fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
+        // Looked for before the store is made: nothing is left behind for a slip of the pen.
+        if let Some(path) = args.paths.iter().find(|path| !path.exists()) {
+            return Err(ImportError::MissingPath { path: path.clone() }.into());
+        }
         self.output.note(REDACTION_NOTE);
         let engine = self.open(&self.root, true)?;
         let options = import_options(args.format, args.revive, args.include_deleted);
@@ -153,12 +187,15 @@ impl Place<'_> {
         if !args.from.is_empty() {
             return self.search_files(&args.from, &request);
         }
-        let Some(engine) = self.open_existing()? else { return self.answer(&SearchAnswer::no_store()) };
+        let Some(engine) = self.open_existing()? else {
+            self.note_missing();
+            return self.answer(&SearchAnswer::no_store(), None);
+        };
         if args.wait && !engine.wait_for_indexing(Duration::MAX) {
             self.output.note("note: indexing is not done yet");
         }
         let answer = engine.search(&request)?;
-        let code = self.answer(&answer)?;
+        let code = self.answer(&answer, Some(&self.call))?;
         if answer.indexing {
             // Nobody waits for the answer any more; the next search finds more of it done.
             let _ = engine.wait_for_indexing(WORK_ON);
@@ -166,11 +203,11 @@ impl Place<'_> {
         Ok(code)
     }
 
-    fn answer(&self, answer: &SearchAnswer) -> Result<u8, Failure> {
+    fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(answer)?;
         } else {
-            self.output.search(answer)?;
+            self.output.search(answer, call)?;
         }
         Ok(if answer.results.is_empty() { NOTHING } else { DONE })
     }
@@ -187,12 +224,12 @@ impl Place<'_> {
             let them = counted(*sessions, "session");
             self.output.note(&format!("note: not searched: {them} of agent {agent}; `--agent {agent}` searches those"));
         }
-        self.answer(&engine.search(request)?)
+        self.answer(&engine.search(request)?, None)
     }
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {:?}: there is no store yet", args.key)));
+            return Err(self.no_session(&args.key));
         };
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
@@ -214,7 +251,10 @@ impl Place<'_> {
         request.check()?;
         let list = match self.open_existing()? {
             Some(engine) => engine.sessions(&request)?,
-            None => sessions_search::SessionList::default(),
+            None => {
+                self.note_missing();
+                sessions_search::SessionList::default()
+            }
         };
         if self.output.is_json() {
             self.output.json(&list)?;
@@ -278,22 +318,35 @@ impl Place<'_> {
         let (key, id) = (&args.target.session_key, &args.target.session_id);
         let named = key.as_deref().or(id.as_deref()).unwrap_or_default();
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {named:?}: there is no store yet")));
+            return Err(self.no_session(named));
         };
-        if !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "delete {named:?} for good? [y/N] ");
-            let mut answer = String::new();
-            io::stdin().read_line(&mut answer)?;
-            if !matches!(answer.trim(), "y" | "Y" | "yes") {
-                self.output.note("nothing was deleted");
-                return Ok(NOTHING);
-            }
+        if !args.yes && !self.confirmed(&format!("delete {named:?} for good?"))? {
+            return Ok(NOTHING);
         }
         let deleted = match (key, id) {
             (Some(key), _) => engine.delete_key(&SessionKey::parse(key)?, now())?,
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        self.deleted(deleted)
+    }
+
+    /// Asks, where somebody is there to answer; nothing ever waits otherwise.
+    fn confirmed(&self, question: &str) -> Result<bool, Failure> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(true);
+        }
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        let yes = matches!(answer.trim(), "y" | "Y" | "yes");
+        if !yes {
+            self.output.note("nothing was deleted");
+        }
+        Ok(yes)
+    }
+
+    fn deleted(&self, deleted: Deleted) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(&deleted)?;
         } else {
@@ -306,11 +359,44 @@ impl Place<'_> {
         Ok(DONE)
     }
 
+    /// The store, where a command needs one to change something in it.
+    fn open_to_change(&self) -> Result<Engine, Failure> {
+        self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
+    }
+
+    fn rekey(&self, args: &RekeyArgs) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.rekey(&SessionKey::parse(&args.old)?, &SessionKey::parse(&args.new)?)?;
+        self.changed_windows(windows, "renamed")
+    }
+
+    fn set_archived(&self, key: &str, archived: bool) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.set_archived(&SessionKey::parse(key)?, archived)?;
+        self.changed_windows(windows, if archived { "archived" } else { "unarchived" })
+    }
+
+    fn changed_windows(&self, sessions: u64, what: &str) -> Result<u8, Failure> {
+        if self.output.is_json() {
+            self.output.json(&ChangedSessions { sessions })?;
+        } else {
+            self.output.text(&format!("{what} {}\n", counted(sessions, "session")))?;
+        }
+        Ok(DONE)
+    }
+
+    fn prune(&self, args: &PruneArgs) -> Result<u8, Failure> {
+        let before = parse_time(&args.older_than)?;
+        let engine = self.open_to_change()?;
+        if !args.yes && !self.confirmed(&format!("delete every session without activity since {before}?"))? {
+            return Ok(NOTHING);
+        }
+        self.deleted(engine.prune(before, now())?)
+    }
+
     fn status(&self) -> Result<u8, Failure> {
         let (status, code) = match self.open(&self.root, false) {
             Ok(engine) => (engine.status()?, DONE),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
+            Err(StoreError::Missing { .. }) => {
+                self.note_missing();
                 (StatusReport::default(), NOTHING)
             }
             Err(StoreError::Busy { holder }) => {
