@@ -10,6 +10,7 @@ pub mod limits;
 mod model;
 mod search;
 mod store;
+pub mod tools;
 mod transcript;
 
 pub use access::resolve::Refusal;

@@ -408,6 +408,21 @@ impl Engine {
         self.search_in(view, request, Scope::new(view, keys.as_deref()))
     }
 
+    /// Finds messages of these keys exactly, or of every session; the request's own keys are not looked at.
+    pub(crate) fn search_keys(
+        &self,
+        keys: Option<&[SessionKey]>,
+        request: &SearchRequest,
+    ) -> Result<SearchAnswer, SearchError> {
+        request.check()?;
+        let view = self.committer.pin();
+        let answer = self.search_in(&view, request, Scope::new(&view, keys))?;
+        if self.committer.has_pending() {
+            self.committer.request_reconcile();
+        }
+        Ok(answer)
+    }
+
     /// Searches the sessions of `scope` and no other; the request's own keys are not looked at.
     pub(super) fn search_in(
         &self,

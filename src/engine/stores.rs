@@ -23,7 +23,6 @@ use crate::store::{StoreError, StoreLocation};
 
 /// Why a requester gets no answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AskError<E> {
     /// What was asked for may not be seen, or names nothing that may.
     #[error(transparent)]
