@@ -15,13 +15,10 @@ pub struct Lineage<'t> {
 }
 
 impl<'t> Lineage<'t> {
-    /// What the facts say; `None` when they say nothing.
+    /// What the facts say.
     #[must_use]
-    pub fn of(facts: &'t SessionFacts) -> Option<Self> {
-        let lineage =
-            Self { owner: facts.owner.as_ref(), spawned_by: facts.spawned_by.as_ref(), parent: facts.parent.as_ref() };
-        let is_stated = lineage.owner.is_some() || lineage.spawned_by.is_some() || lineage.parent.is_some();
-        is_stated.then_some(lineage)
+    pub fn of(facts: &'t SessionFacts) -> Self {
+        Self { owner: facts.owner.as_ref(), spawned_by: facts.spawned_by.as_ref(), parent: facts.parent.as_ref() }
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
-use crate::access::rules::Lineage;
 use crate::index::IndexView;
-use crate::model::{DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError};
+use crate::model::{
+    DocNumber, DocumentText, EventSeq, MessageId, SessionFacts, SessionId, SessionKey, TextSource, TextSourceError,
+};
 use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
 
 /// Every session of a store, and the same by key. Cloning is cheap.
@@ -27,23 +28,21 @@ impl Sessions {
         self.epoch
     }
 
-    /// What is known of where the session of a key comes from. Lineage belongs to the key: a new window that states none
-    /// keeps what the newest window states that does.
+    /// The facts that say where a session comes from. Lineage belongs to the key: a new window that states none keeps
+    /// what the newest window states that does.
     #[must_use]
-    pub fn lineage<'s>(&'s self, row: &'s SessionRow) -> Lineage<'s> {
-        let stated = Lineage::of(&row.facts);
-        if self.by_key.size() == self.rows.size() {
-            return stated.unwrap_or_default();
-        }
-        self.lineage_of_key(&row.session_key).unwrap_or_default()
+    pub fn lineage<'s>(&'s self, row: &'s SessionRow) -> &'s SessionFacts {
+        let is_only = self.by_key.size() == self.rows.size();
+        if is_only { &row.facts } else { self.lineage_of_key(&row.session_key).unwrap_or(&row.facts) }
     }
 
     /// The same by key; `None` when there is no session of that key.
     #[must_use]
-    pub fn lineage_of_key(&self, key: &SessionKey) -> Option<Lineage<'_>> {
+    pub fn lineage_of_key(&self, key: &SessionKey) -> Option<&SessionFacts> {
         let windows = self.by_key.get(key)?;
-        let newest_first = windows.iter().rev().filter_map(|window| self.rows.get(window));
-        Some(newest_first.into_iter().find_map(|row| Lineage::of(&row.facts)).unwrap_or_default())
+        let mut newest_first = windows.iter().rev().filter_map(|window| self.rows.get(window)).map(|row| &row.facts);
+        let newest = newest_first.clone().next();
+        newest_first.find(|facts| facts.states_lineage()).or(newest)
     }
 
     /// One session.
@@ -108,6 +107,7 @@ impl Sessions {
             if let Some(key) = new_key {
                 let mut windows = self.by_key.get(key).cloned().unwrap_or_default();
                 windows.push(transcript);
+                windows.sort_unstable();
                 self.by_key.insert_mut(key.clone(), windows);
             }
         }

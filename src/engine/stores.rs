@@ -309,7 +309,7 @@ impl Catalogue for Reachable {
     ) -> Result<Option<R>, StoreError> {
         let Some(store) = self.open.get(agent) else { return Ok(None) };
         let view = store.engine.committer.pin();
-        Ok(view.sessions.lineage_of_key(key).map(with))
+        Ok(view.sessions.lineage_of_key(key).map(|facts| with(Lineage::of(facts))))
     }
 
     fn with_window(&self, id: &SessionId) -> Result<Vec<(AgentId, SessionKey)>, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::access::Requester;
-use crate::access::rules::Target;
+use crate::access::rules::{Lineage, Target};
 use crate::access::stages::Visible;
 use crate::commit::{Sessions, View};
 use crate::model::AgentId;
@@ -30,7 +30,7 @@ pub fn visible_rows<'v>(
     requester: &'v Requester,
 ) -> impl Iterator<Item = Visible<&'v Arc<SessionRow>>> {
     sessions.iter().filter_map(move |row| {
-        let target = Target { agent, key: &row.session_key, lineage: sessions.lineage(row) };
+        let target = Target { agent, key: &row.session_key, lineage: Lineage::of(sessions.lineage(row)) };
         requester.meets(&target).map(|admission| Visible::judged(admission, row))
     })
 }

@@ -57,7 +57,7 @@ fn spawned_by(parent: &str, mut row: Row) -> Row {
 /// Whether the row rule lets it be seen, and whether a search without keys meets it.
 fn seen(requester: &Requester, row: &Row) -> (bool, bool) {
     let (agent, key) = (agent(row.agent), key(row.key));
-    let target = Target { agent: &agent, key: &key, lineage: Lineage::of(&row.facts).unwrap_or_default() };
+    let target = Target { agent: &agent, key: &key, lineage: Lineage::of(&row.facts) };
     (requester.judge(&target).is_ok(), requester.meets(&target).is_some())
 }
 
@@ -258,7 +258,7 @@ impl Catalogue for Stored {
         with: impl FnOnce(Lineage<'_>) -> T,
     ) -> Result<Option<T>, Infallible> {
         let facts = self.rows.get(&(agent.clone(), key.clone()));
-        Ok(facts.map(|facts| with(Lineage::of(facts).unwrap_or_default())))
+        Ok(facts.map(|facts| with(Lineage::of(facts))))
     }
 
     fn with_window(&self, id: &SessionId) -> Result<Vec<(AgentId, SessionKey)>, Infallible> {

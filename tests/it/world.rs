@@ -40,7 +40,6 @@ impl Session {
         self
     }
 
-    #[allow(dead_code)]
     pub fn labelled(mut self, label: &str) -> Self {
         self.facts.label = Some(label.into());
         self

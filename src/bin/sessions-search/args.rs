@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
+    /// Serve the tools to a model: MCP on standard input and output
+    Mcp(McpArgs),
 }
 
 #[derive(Debug, Args)]
@@ -195,6 +197,15 @@ pub(crate) struct SessionsArgs {
     /// Sessions at most
     #[arg(long, value_name = "N", default_value = "50")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Answer as the operator: every session of the agent
+    #[arg(long, conflicts_with = "caller")]
+    pub(crate) operator: bool,
     #[command(flatten)]
     pub(crate) caller: CallerArgs,
 }

@@ -7,6 +7,7 @@ mod args;
 mod caller;
 mod environment;
 mod failure;
+mod mcp;
 mod output;
 mod run;
 

@@ -14,12 +14,13 @@ use sessions_search::{
 };
 
 use crate::args::{
-    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
+    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, McpArgs, OnOff, OrderChoice,
     PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::caller::CallerArgs;
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
+use crate::mcp::Server;
 use crate::output::{Output, counted, shell_word};
 
 /// What `rekey`, `archive` and `unarchive` changed.
@@ -52,6 +53,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unarchive(args) => place.set_archived(&args.key, false),
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
+        Command::Mcp(args) => place.mcp(args),
     }
 }
 
@@ -446,6 +448,18 @@ impl Place<'_> {
             return Ok(NOTHING);
         }
         self.deleted(engine.prune(before, now())?)
+    }
+
+    /// Serves until standard input ends. Without a session it sees this agent's sessions, and no other agent's.
+    fn mcp(&self, args: &McpArgs) -> Result<u8, Failure> {
+        let requester = match args.caller.requester(self.named_agent.as_ref())? {
+            Some(requester) => requester,
+            None if args.operator => Requester::operator(self.agent.clone()),
+            None => Requester::of_agent(self.agent.clone()),
+        };
+        let stores = Stores::new(&self.root, self.open_options(false));
+        Server { stores, requester }.serve()?;
+        Ok(DONE)
     }
 
     fn status(&self) -> Result<u8, Failure> {
