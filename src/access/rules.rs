@@ -20,6 +20,10 @@ impl<'t> Lineage<'t> {
     pub fn of(facts: &'t SessionFacts) -> Self {
         Self { owner: facts.owner.as_ref(), spawned_by: facts.spawned_by.as_ref(), parent: facts.parent.as_ref() }
     }
+
+    fn is_unknown(&self) -> bool {
+        self.owner.is_none() && self.spawned_by.is_none() && self.parent.is_none()
+    }
 }
 
 /// A session to judge.
@@ -88,9 +92,8 @@ impl Requester {
         }
         let admitted = Ok(Admission { _private: () });
         // A key that names another agent than the store it lies in belongs to neither alone.
-        let in_key = target.key.agent_part().map(|part| AgentId::parse(part).ok());
-        let is_same_agent =
-            *target.agent == self.agent && in_key.as_ref().is_none_or(|a| a.as_ref() == Some(&self.agent));
+        let in_key = target.key.agent_part();
+        let is_same_agent = *target.agent == self.agent && in_key.is_none_or(|in_key| in_key == self.agent.as_str());
         if self.is_operator {
             return if *target.agent == self.agent { admitted } else { Err(Denial::OtherAgent) };
         }
@@ -109,11 +112,12 @@ impl Requester {
         }
         if !is_same_agent {
             let allows = |agent: &AgentId| self.agent_to_agent.allows(&self.agent, agent);
+            let allows_in_key = || in_key.is_none_or(|in_key| AgentId::parse(in_key).is_ok_and(|agent| allows(&agent)));
             return if mode != Visibility::All {
                 Err(Denial::OtherAgent)
             } else if !self.agent_to_agent.is_on() {
                 Err(Denial::AgentToAgentOff)
-            } else if !allows(target.agent) || in_key.is_some_and(|agent| agent.is_none_or(|agent| !allows(&agent))) {
+            } else if !allows(target.agent) || !allows_in_key() {
                 Err(Denial::PairNotAllowed)
             } else {
                 admitted
@@ -129,6 +133,12 @@ impl Requester {
     /// Whether a search or a list that names no session meets this one (contract §6.6). `None`: it does not.
     #[must_use]
     pub fn meets(&self, target: &Target<'_>) -> Option<Admission> {
+        // Asked of every session of a store: most are told by one look.
+        let sees_owned_only = matches!(self.effective_visibility(), Visibility::SelfOnly | Visibility::Tree);
+        let is_plain = target.key.form() == KeyForm::Scoped && target.lineage.is_unknown();
+        if sees_owned_only && !self.is_operator && is_plain && *target.key != self.key {
+            return None;
+        }
         let admission = self.judge(target).ok()?;
         if self.is_operator || *target.agent == self.agent && self.names_self(target.agent, target.key) {
             return Some(admission);
@@ -167,9 +177,7 @@ impl Requester {
     /// Whether a key in an agent's store names the session that asks.
     fn names_self(&self, agent: &AgentId, key: &SessionKey) -> bool {
         *key == self.key
-            || key.form() == KeyForm::Alias
-                && key.as_str() == SessionKey::MAIN
-                && self.aliases.stored(agent, key).is_ok_and(|key| key == self.key)
+            || key.agent_part().is_none() && self.aliases.stored(agent, key).is_ok_and(|key| key == self.key)
     }
 
     /// The same for lineage. A bare key means something in its own agent's store only.

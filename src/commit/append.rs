@@ -181,7 +181,8 @@ fn open_session(
             return Err(StoreError::damaged("a session id points at a session that is not there"));
         };
         let mut row = row.clone();
-        if row.session_key != target.key {
+        // A file goes on in the session that it began, whatever that is called by now.
+        if matches!(origin, Origin::Live { .. }) && row.session_key != target.key {
             return Ok(Err(AppendRefusal::OtherKey { id: row.session_id, key: row.session_key }));
         }
         merge_facts(&mut row.facts, &target.facts);

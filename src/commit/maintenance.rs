@@ -339,7 +339,13 @@ impl Worker {
 
     fn tend_merges(&mut self, release: bool) {
         match self.committer.tend_merges(release) {
-            Ok(merging) => self.merging = merging,
+            Ok(merging) => {
+                self.merging = merging;
+                if release && merging {
+                    // The writer is needed until they end; then it is let go.
+                    self.rested_after = None;
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "merged segments could not be opened");
                 self.merging = false;

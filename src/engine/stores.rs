@@ -1,10 +1,10 @@
 //! The agents' stores under one root, opened when they are needed, and what a requester gets from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -15,11 +15,11 @@ use super::visible_set::{VisibleSets, visible_rows};
 use super::{Engine, OpenOptions};
 use crate::access::Requester;
 use crate::access::resolve::{Catalogue, Refusal, Resolved};
-use crate::access::rules::{Lineage, Reach};
+use crate::access::rules::{Lineage, Reach, Target};
 use crate::access::stages::{Answer, Redacted, Visible};
 use crate::limits::MAX_TOOL_SEARCH_LIMIT;
 use crate::model::{AgentId, SessionId, SessionKey};
-use crate::store::{StoreError, StoreLocation};
+use crate::store::{SessionRow, StoreError, StoreLocation};
 
 /// Why a requester gets no answer.
 #[derive(Debug, thiserror::Error)]
@@ -48,13 +48,30 @@ pub struct Stores {
     root: PathBuf,
     options: OpenOptions,
     opened: Mutex<BTreeMap<AgentId, Arc<Opened>>>,
+    /// Stores in which a session owns nothing, as they were then.
+    barren: Mutex<HashMap<(SessionKey, AgentId), FileStamp>>,
+}
+
+/// What changes when a file is written.
+#[derive(Debug, PartialEq, Eq)]
+struct FileStamp {
+    modified_nanos: u128,
+    len: u64,
+}
+
+impl FileStamp {
+    fn of(location: &StoreLocation) -> Option<Self> {
+        let metadata = fs::metadata(location.database()).ok()?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(Self { modified_nanos: modified.as_nanos(), len: metadata.len() })
+    }
 }
 
 impl Stores {
     /// The stores under `root`. `options` are for each of them, but for whose they are and whether they are made.
     #[must_use]
     pub fn new(root: &Path, options: OpenOptions) -> Self {
-        Self { root: root.to_owned(), options, opened: Mutex::default() }
+        Self { root: root.to_owned(), options, opened: Mutex::default(), barren: Mutex::default() }
     }
 
     /// Stores that are open already, as a program that also writes holds them.
@@ -237,21 +254,60 @@ impl Stores {
         let mut open = BTreeMap::new();
         for agent in self.agents(requester)? {
             let reach = requester.reach(&agent);
-            let (busy_timeout, may_fail) = match reach {
-                Reach::Nothing => continue,
-                Reach::OwnedOnly => (Duration::ZERO, true),
-                Reach::Whole => (self.options.busy_timeout, false),
-            };
-            match self.store(&agent, busy_timeout) {
-                Ok(store) => {
-                    open.insert(agent, store);
+            match reach {
+                Reach::Nothing => {}
+                Reach::OwnedOnly => {
+                    if let Some(store) = self.store_with_owned(requester, &agent) {
+                        open.insert(agent, store);
+                    }
                 }
-                Err(StoreError::Missing { .. }) => {}
-                Err(error) if may_fail => tracing::debug!(%error, %agent, "store passed over"),
-                Err(error) => return Err(error),
+                Reach::Whole => match self.store(&agent, self.options.busy_timeout) {
+                    Ok(store) => {
+                        open.insert(agent, store);
+                    }
+                    Err(StoreError::Missing { .. }) => {}
+                    Err(error) => return Err(error),
+                },
             }
         }
         Ok(Reachable { open })
+    }
+
+    /// Another agent's store, if it holds a session that the requester owns. One that does not is let go at once and
+    /// not opened again before its file changes: there may be hundreds of agents.
+    fn store_with_owned(&self, requester: &Requester, agent: &AgentId) -> Option<Arc<Opened>> {
+        let location = StoreLocation::new(&self.root, agent);
+        let about = (requester.key().clone(), agent.clone());
+        if self.barren.lock().get(&about).is_some_and(|stamp| FileStamp::of(&location).as_ref() == Some(stamp)) {
+            return None;
+        }
+        let was_open = self.opened.lock().contains_key(agent);
+        let store = match self.store(agent, Duration::ZERO) {
+            Ok(store) => store,
+            Err(error) => {
+                tracing::debug!(%error, %agent, "store passed over");
+                return None;
+            }
+        };
+        let view = store.engine.committer.pin();
+        let is_owned = |row: &Arc<SessionRow>| {
+            let lineage = Lineage::of(view.sessions.lineage(row));
+            requester.judge(&Target { agent, key: &row.session_key, lineage }).is_ok()
+        };
+        if view.sessions.iter().any(is_owned) {
+            return Some(store);
+        }
+        drop(view);
+        let mut opened = self.opened.lock();
+        // The map's and ours: nobody else is using it.
+        if !was_open && Arc::strong_count(&store) == 2 && Arc::strong_count(&store.engine) == 1 {
+            opened.remove(agent);
+            drop(store);
+            if let Some(stamp) = FileStamp::of(&location) {
+                self.barren.lock().insert(about, stamp);
+            }
+        }
+        None
     }
 
     /// The agents that have a store: the requester's own alone, where no other can be met.

@@ -153,7 +153,8 @@ impl SessionKey {
     #[must_use]
     pub fn is_cron_run(&self) -> bool {
         let mut rest = self.rest();
-        rest.next() == Some("cron")
+        self.as_str().contains(":run:")
+            && rest.next() == Some("cron")
             && rest.next().is_some()
             && rest.by_ref().any(|segment| segment == "run")
             && rest.next().is_some()
@@ -182,10 +183,13 @@ impl SessionKey {
     #[must_use]
     pub fn is_incognito(&self) -> bool {
         let mut previous = "";
-        self.segments().any(|segment| {
-            let kind = std::mem::replace(&mut previous, segment);
-            matches!(kind, "dashboard" | "subagent" | "internal-session-effects") && segment.starts_with("incognito-")
-        })
+        // Asked of every session of a store: most keys are told by one look.
+        self.as_str().contains("incognito-")
+            && self.segments().any(|segment| {
+                let kind = std::mem::replace(&mut previous, segment);
+                matches!(kind, "dashboard" | "subagent" | "internal-session-effects")
+                    && segment.starts_with("incognito-")
+            })
     }
 
     /// The kind of conversation: `main`, `group`, `cron`, `hook`, `node` or `other` (contract §7.2).

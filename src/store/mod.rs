@@ -16,6 +16,6 @@ pub use open::{Store, StoreLocation, StoreOptions};
 pub use read::Snapshot;
 pub use rows::{
     Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow, SessionState,
-    SourceRow, Statistics, TranscriptNumber,
+    SourceRow, Statistics, TranscriptNumber, encode as encode_row,
 };
 pub use write::{Durability, WriteTables};

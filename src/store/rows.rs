@@ -9,7 +9,8 @@ use crate::transcript::{Event, EventError, Head, TreeRow};
 /// The version byte of every row of format 1.
 const ROW_VERSION: u8 = 1;
 
-pub(super) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+/// The bytes of a row.
+pub fn encode<T: Serialize>(row: &T) -> Vec<u8> {
     encode_onto(vec![ROW_VERSION], row)
 }
 

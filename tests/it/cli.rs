@@ -776,3 +776,53 @@ fn a_deleted_session_stays_deleted_by_whatever_name_it_was_imported() {
     program.json(0, &["import", "--revive", folder]);
     assert_eq!(program.found(&["mink"]).len(), 2);
 }
+
+#[test]
+fn a_session_can_be_renamed_archived_and_pruned() {
+    let program = imported();
+    let renamed = "agent:main:survey";
+    assert_eq!(program.json(0, &["rekey", MAIN, renamed]), json!({"sessions": 2}));
+    let answer = program.json(0, &["search", "otter", "map"]);
+    assert_eq!(answer["results"][0]["sessionKey"], renamed);
+    assert_eq!(program.json(1, &["search", "otter", "--session-key", MAIN])["reason"], "no_visible_sessions");
+    fails(&program, 2, &["rekey", MAIN, "agent:main:other"], MAIN);
+    fails(&program, 2, &["rekey", renamed, "agent:main:telegram:group:-1000000000042"], "group");
+    fails(&program, 2, &["rekey", renamed, "agent:main:dashboard:incognito-1"], "incognito");
+    fails(&program, 2, &["rekey", renamed], "required arguments");
+
+    assert_eq!(program.json(0, &["archive", renamed]), json!({"sessions": 2}));
+    assert_eq!(program.json(0, &["sessions"])["count"], 3);
+    assert_eq!(program.json(0, &["sessions", "--archived"])["count"], 2);
+    assert_eq!(program.found(&["otter", "map"]), ["0376f01b"]);
+    assert_eq!(program.json(0, &["unarchive", renamed]), json!({"sessions": 2}));
+    assert_eq!(program.json(0, &["sessions"])["count"], 5);
+    fails(&program, 2, &["archive", MAIN], MAIN);
+
+    assert_eq!(program.json(0, &["prune", "--older-than", "2026-05-10"]), json!({"sessions": 1, "messages": 4}));
+    assert!(program.found(&["mink"]).is_empty());
+    assert_eq!(program.json(0, &["prune", "--older-than", "2026-05-10"]), json!({"sessions": 0, "messages": 0}));
+    fails(&program, 2, &["prune", "--older-than", "soon"], "is not a time");
+    fails(&program, 2, &["prune"], "required arguments");
+
+    let empty = Program::new();
+    for args in [&["rekey", "a", "b"][..], &["archive", "a"], &["unarchive", "a"], &["prune", "--older-than", "1d"]] {
+        fails(&empty, 2, args, "there is no store");
+    }
+    assert!(!empty.root().exists());
+}
+
+#[test]
+fn a_renamed_session_goes_on_growing_from_its_file() {
+    let program = Program::new();
+    let file = program.write("s.jsonl", message("k1", "user", "otter") + "\n");
+    let path = file.to_str().unwrap();
+    program.json(0, &["import", path]);
+    let key = program.json(0, &["search", "otter"])["results"][0]["sessionKey"].as_str().unwrap().to_owned();
+    program.json(0, &["rekey", &key, "agent:main:survey"]);
+    fs::write(&file, [message("k1", "user", "otter"), message("k2", "user", "otter")].join("\n") + "\n").unwrap();
+    let summary = program.json(0, &["import", path]);
+    assert_eq!((&summary["events"], &summary["rejectedTotal"]), (&json!(1), &json!(0)), "{summary}");
+    let answer = program.json(0, &["search", "otter"]);
+    let keys: Vec<&Value> = answer["results"].as_array().unwrap().iter().map(|hit| &hit["sessionKey"]).collect();
+    assert_eq!(keys, ["agent:main:survey", "agent:main:survey"]);
+}

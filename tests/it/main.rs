@@ -1,14 +1,15 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`cases`]: what users of such tools reported.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
-//! - [`lifecycle`]: every way a transcript changes.
 //! - [`import_rules`]: which part of the code may name which.
+//! - [`lifecycle`]: every way a transcript changes.
 //! - [`mcp`]: the program on a session's eyes, and the MCP server frame by frame.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
@@ -16,19 +17,21 @@
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`tools`]: the tools as functions, and the gateway's method.
+//! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`visibility`]: who may see what, by the rules alone.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
 //! queries to ask both, [`corpus`] the messages, [`program`] runs the real program, [`random`] is seeded, [`world`]
-//! fills the stores of several agents, [`schema`] holds answers against JSON schemas, and [`data`]
+//! fills the stores of several agents, [`json_schema`] holds answers against JSON schemas, and [`data`]
 //! finds what is not part of the repository by environment variables; without them the tests that need it say so and
 //! pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
+mod cases;
 mod cli;
 mod corpus;
 mod data;
@@ -38,6 +41,7 @@ mod extract;
 mod import_engine;
 mod import_openclaw;
 mod import_rules;
+mod json_schema;
 mod lifecycle;
 mod mcp;
 mod options;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sessions_search::tools::ToolDefinition;
 
+use crate::json_schema::violations;
 use crate::program::Program;
-use crate::schema::violations;
 
 fn line(id: &str, text: &str) -> String {
     json!({ "type": "message", "id": id, "timestamp": 1_785_000_000_000_i64, "message": { "role": "user", "content": text } })
@@ -248,4 +248,29 @@ fn a_server_without_a_store_answers_and_makes_none() {
     assert_eq!(result["structuredContent"]["reason"], json!("no_store"));
     server.end();
     assert!(!program.root().exists());
+}
+
+#[test]
+fn the_official_sdk_is_content() {
+    let named = std::env::var_os("SESSIONS_SEARCH_MCP_PYTHON");
+    let python = named.clone().unwrap_or_else(|| "python3".into());
+    let has_sdk = std::process::Command::new(&python)
+        .args(["-c", "import jsonschema, mcp.client.stdio"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !has_sdk {
+        assert!(named.is_none(), "SESSIONS_SEARCH_MCP_PYTHON names a Python without the packages mcp and jsonschema");
+        eprintln!("skipped: no Python with the packages mcp and jsonschema; SESSIONS_SEARCH_MCP_PYTHON may name one");
+        return;
+    }
+    let program = program();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp_client.py");
+    let output = std::process::Command::new(&python)
+        .args([script, env!("CARGO_BIN_EXE_sessions-search"), "mcp"])
+        .env("SESSIONS_SEARCH_STORE", program.root())
+        .output()
+        .unwrap();
+    let said = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said.0.trim(), "ok", "{}", said.1);
 }

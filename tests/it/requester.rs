@@ -335,6 +335,7 @@ fn without_scores(answer: &SearchAnswer) -> String {
 
 #[test]
 fn hidden_sessions_messages_and_agents_change_nothing_but_scores() {
+    let mut compared = 0;
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut visible = Vec::new();
@@ -385,6 +386,7 @@ fn hidden_sessions_messages_and_agents_change_nothing_but_scores() {
                     |answer: &SearchAnswer| answer.results.iter().map(|hit| hit.message_id.clone()).collect::<Vec<_>>();
                 assert_eq!(ids(&a), ids(&b), "{seed} {request:?}");
                 assert_eq!(without_scores(&a), without_scores(&b), "{seed} {request:?}");
+                compared += a.results.len();
             }
             // What names a hidden session, in every spelling, answers as if there were none.
             let ids = (0..HIDDEN_FROM_TREE.len()).map(|n| format!("h{n}"));
@@ -414,6 +416,7 @@ fn hidden_sessions_messages_and_agents_change_nothing_but_scores() {
             assert_eq!(list(&with.1), list(&without.1));
         }
     }
+    assert!(compared > 100, "{compared}");
 }
 
 #[test]
@@ -435,6 +438,53 @@ fn h18_every_hit_opens_again() {
         }
     }
     assert!(opened > 20, "{opened}");
+}
+
+#[test]
+fn a_child_that_appears_later_in_another_agents_store_is_met() {
+    let world = World::new(&[
+        Session::new("main", R, "own", &["the otter sleeps"]),
+        Session::new("work", "agent:work:main", "work", &["otter"]),
+    ]);
+    let stores = world.stores();
+    for _ in 0..2 {
+        assert_eq!(sessions_found(&stores, &me(), &otter(None)), ["own"]);
+    }
+    // The store without a child was let go, so that its owner can write.
+    world.add(&[Session::new("work", "agent:work:acp:1", "acp", &["an otter child"]).spawned_by(R)]);
+    assert_eq!(sessions_found(&stores, &me(), &otter(None)), ["acp", "own"]);
+}
+
+#[test]
+fn h9_h10_h13_the_byte_cap_of_a_page() {
+    let long = format!("otter {}", "x".repeat(3_900));
+    let texts: Vec<&str> = (0..40).map(|_| long.as_str()).collect();
+    let world = World::new(&[Session::new("main", R, "own", &texts)]);
+    let stores = world.stores();
+    let ids = |request: &HistoryRequest| {
+        let page = stores.history_as(&me(), request).unwrap();
+        assert!(page.bytes <= 81_920 && page.truncated && page.dropped_messages > 0, "{}", page.bytes);
+        assert_eq!(page.bytes, serde_json::to_string(&page.messages).unwrap().len());
+        page.messages.iter().map(|message| message.message_id.clone().unwrap()).collect::<Vec<_>>()
+    };
+    let newest = ids(&HistoryRequest::new(R));
+    assert_eq!((newest.len(), newest.last().unwrap().as_str()), (20, "own-39"));
+    let mut around = HistoryRequest::new(R);
+    around.message_id = Some("own-5".into());
+    let shown = ids(&around);
+    assert!(shown.contains(&"own-5".to_owned()) && shown.contains(&"own-4".to_owned()), "{shown:?}");
+    // Paging back meets every message once, although pages are cut.
+    let mut paging = HistoryRequest::new(R);
+    let mut all = Vec::new();
+    paging.offset = Some(0);
+    while let Some(offset) = paging.offset {
+        let page = stores.history_as(&me(), &paging).unwrap();
+        assert_eq!((page.offset, page.total_messages), (Some(offset), Some(40)));
+        all.splice(0..0, page.messages.iter().map(|message| message.message_id.clone().unwrap()));
+        paging.offset = page.next_offset;
+        assert_eq!(page.has_more, Some(page.next_offset.is_some()));
+    }
+    assert_eq!(all, (0..40).map(|n| format!("own-{n}")).collect::<Vec<_>>());
 }
 
 #[test]

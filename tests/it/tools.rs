@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sessions_search::tools::{GatewayError, ToolDefinition, ToolError, call_tool, gateway_search};
 use sessions_search::{AgentId, KeyAliases, Requester, SandboxClamp, Stores, Timestamp, Visibility};
 
-use crate::schema::violations;
+use crate::json_schema::violations;
 use crate::world::{NOW, Session, World};
 
 const R: &str = "agent:main:main";

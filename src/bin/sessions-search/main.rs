@@ -59,7 +59,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn usage_line(rendered: &str) -> String {
     let said = rendered.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let said: Vec<&str> = said.filter(|line| !line.is_empty() && !line.starts_with("For more information")).collect();
-    said.join(" ").trim_start_matches("error: ").trim_end_matches('.').to_owned()
+    said.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]
