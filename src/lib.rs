@@ -124,7 +124,7 @@ pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, Sess
 pub use search::Order;
 pub use search::query::QueryError;
 pub use store::StoreError;
-pub use transcript::EventError;
+pub use transcript::{EventError, Redaction, RejectedPattern};
 
 /// What this package's own tests and benches reach; no part of the public interface.
 #[doc(hidden)]
