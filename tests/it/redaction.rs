@@ -196,6 +196,17 @@ fn history_masks_every_block_and_says_so() {
     assert_hidden(&json, "hunter2river");
     assert_eq!(page.messages[0].text, "set password=*** now");
 
+    let line = serde_json::json!({ "type": "message", "id": "a2", "message": { "role": "assistant", "content": [
+        { "type": "text", "text": "-----BEGIN PRIVATE KEY-----\nb0dyOtter" },
+        { "type": "image", "data": "AAAA" },
+        { "type": "text", "text": "b0dyRiver\n-----END PRIVATE KEY-----" },
+    ]}});
+    let request = AppendRequest::new(SessionKey::parse(KEY).unwrap(), vec![line.to_string().into_bytes()]);
+    engine.append(request, Timestamp::from_millis(1_785_000_000_000).unwrap()).unwrap();
+    let json = serde_json::to_string(&history(&engine)).unwrap();
+    assert!(!json.contains("b0dy"), "{json}");
+    assert!(json.contains("-----BEGIN PRIVATE KEY-----\\n…redacted…\\n-----END PRIVATE KEY-----"), "{json}");
+
     let calm = tempfile::tempdir().unwrap();
     let engine = open(calm.path(), Redaction::on());
     append(&engine, &["nothing but otters".to_owned()]);
