@@ -119,11 +119,11 @@ mod transcript;
 pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
-    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
-    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
-    SessionSummary, SkippedFile, StatusReport,
+    Anchor, AppendError, AppendRequest, BackupError, CompactError, Compacted, Coverage, DeleteError, EmptyReason,
+    Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage,
+    HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary,
+    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, RekeyError,
+    SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};

@@ -229,6 +229,23 @@ impl Committer {
         let mut index = self.index.lock();
         let _writing = self.writing.lock();
         let mut slot = self.store.write();
+        let opened = self.reopen(&mut index, &mut slot).map(|view| self.view.publish(view));
+        match &opened {
+            Ok(()) => {
+                tracing::info!("the store was opened again after a failure of the disk");
+                reopening.failure = None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store could not be opened again");
+                reopening.failure = Some(error.clone());
+            }
+        }
+        opened
+    }
+
+    /// Opens the store's file anew and recovers from what is in it. The caller has stopped everybody else, and shows
+    /// the view. After an error nothing can be written until [`Self::heal`] succeeds.
+    pub(super) fn reopen(&self, index: &mut IndexState, slot: &mut Option<Store>) -> Result<View, StoreError> {
         // Let go before the same files are opened anew: the locks on them are these handles'.
         *slot = None;
         index.folder = None;
@@ -238,23 +255,29 @@ impl Committer {
         });
         match opened {
             Ok(((state, view), store)) => {
-                tracing::info!("the store was opened again after a failure of the disk");
                 *index = state;
                 self.signals.note_tail(&view.index.tail, self.tuning());
-                self.view.publish(view);
                 self.reopened.fetch_add(1, Ordering::Relaxed);
                 *slot = Some(store);
-                reopening.failure = None;
-                Ok(())
+                Ok(view)
             }
             Err(error) => {
-                tracing::warn!(%error, "the store could not be opened again");
                 self.health.note_failure();
                 index.unsettled = true;
-                reopening.failure = Some(error.clone());
                 Err(error)
             }
         }
+    }
+
+    /// Runs `work` with the index, the store and the view to itself: nobody writes, and nobody reads an older state.
+    pub(super) fn alone<R>(
+        &self,
+        work: impl FnOnce(&mut IndexState, &mut Option<Store>, &ViewCell) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        let mut index = self.index.lock();
+        let _writing = self.writing.lock();
+        let mut slot = self.store.write();
+        work(&mut index, &mut slot, &self.view)
     }
 
     /// Runs `write` in a transaction, commits and publishes before it returns. Writes of other threads may share
@@ -389,7 +412,7 @@ fn open_store(
     Store::open(location, &store_options, health, Arc::clone(&options.repairing))
 }
 
-fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
+pub(super) fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
     IndexPlace {
         files: Arc::clone(&options.files),
         path: location.index(),

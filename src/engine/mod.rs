@@ -1,15 +1,18 @@
 //! The façade: one agent's store, and each way through it on one screen.
 
+mod copies;
 mod history;
 mod import;
 mod list;
 mod search;
 mod status;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copies::{BackupError, CompactError, Compacted};
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
@@ -17,6 +20,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
@@ -55,6 +59,30 @@ pub struct OpenOptions {
     #[cfg(feature = "__internal_faults")]
     #[doc(hidden)]
     pub tuning: Tuning,
+}
+
+impl OpenOptions {
+    fn committer(&self) -> OpenCommitter {
+        #[cfg(feature = "__internal_faults")]
+        let (files, tuning) = (Arc::clone(&self.files), self.tuning.clone());
+        #[cfg(not(feature = "__internal_faults"))]
+        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let repairing = self.repairing.clone();
+        OpenCommitter {
+            files,
+            tuning,
+            repairing: Arc::new(move |share| {
+                if let Some(repairing) = &repairing {
+                    repairing(share);
+                }
+            }),
+            create: self.create,
+            busy_timeout: self.busy_timeout,
+            cache_bytes: self.cache_bytes,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: self.redaction.clone(),
+        }
+    }
 }
 
 impl Default for OpenOptions {
@@ -198,26 +226,7 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
-        #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
-        let repairing = options.repairing.clone();
-        let open = OpenCommitter {
-            files,
-            tuning,
-            repairing: Arc::new(move |share| {
-                if let Some(repairing) = &repairing {
-                    repairing(share);
-                }
-            }),
-            create: options.create,
-            busy_timeout: options.busy_timeout,
-            cache_bytes: options.cache_bytes,
-            uuid: *uuid::Uuid::new_v4().as_bytes(),
-            redaction: options.redaction.clone(),
-        };
-        let committer = Committer::open(location, open, Arc::new(UnicodeWord) as Arc<dyn Analyzer>)?;
+        let committer = Committer::open(location, options.committer(), Arc::new(UnicodeWord) as Arc<dyn Analyzer>)?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }

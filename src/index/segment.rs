@@ -171,6 +171,25 @@ impl<'v> SegmentInView<'v> {
         })
     }
 
+    /// Gives every posting of the segment: term, document, positions. Dead documents' too.
+    ///
+    /// # Errors
+    /// When the segment's files can't be read.
+    pub fn for_each_posting(&self, mut each: impl FnMut(&[u8], LocalDoc, &[u32])) -> io::Result<()> {
+        let mut terms = self.segment.text.terms().range().into_stream()?;
+        let mut positions = Vec::new();
+        while let Some((term, info)) = terms.next() {
+            let option = IndexRecordOption::WithFreqsAndPositions;
+            let mut postings = self.segment.text.read_postings_from_terminfo(info, option)?;
+            while postings.doc() != NO_MORE_DOCS {
+                postings.positions(&mut positions);
+                each(term, postings.doc(), &positions);
+                postings.advance();
+            }
+        }
+        Ok(())
+    }
+
     fn text_cursor(&self, term: &str, option: IndexRecordOption) -> io::Result<Option<SegmentCursor>> {
         let term = Term::from_field_text(self.segment.fields.text, term);
         Ok(self.segment.text.read_postings(&term, option)?.map(SegmentCursor))
