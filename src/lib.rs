@@ -68,6 +68,7 @@
 //! | read transcripts from files | [`Engine::import`], [`ImportOptions`], and the account it gives: [`ImportSummary`] |
 //! | search by session, role, time, prefix, page | [`SearchRequest`]; the answer is a [`SearchAnswer`] |
 //! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
+//! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
 //! | know every bound | [`limits`] |
@@ -116,7 +117,9 @@ mod search;
 mod store;
 mod transcript;
 
-pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
+pub use analysis::{
+    Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
+};
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,

@@ -10,6 +10,9 @@ pub const MAX_TOOL_SEARCH_LIMIT: usize = 25;
 pub const MAX_SEARCH_LIMIT: usize = 10_000;
 /// Tokens in an excerpt (contract §5.4).
 pub const EXCERPT_TOKENS: usize = 48;
+/// Longest excerpt of a store whose analyzer is for scripts without spaces, in columns of a terminal: 120 Chinese
+/// characters or 40 English words, so about what [`EXCERPT_TOKENS`] words say.
+pub const EXCERPT_COLUMNS: usize = 240;
 /// Length of an excerpt when none is asked, in UTF-16 code units (D28).
 pub const DEFAULT_EXCERPT_UTF16: usize = 300;
 /// Longest excerpt, in UTF-16 code units (D28).

@@ -1,6 +1,7 @@
 //! Opening: what of the index is usable, and what has to come from the store.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::checkpoint::{IndexState, facts_of, payload};
 use super::prepare::TextPipeline;
@@ -46,7 +47,7 @@ pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPi
 pub(super) fn recover(
     store: &Store,
     place: IndexPlace,
-    pipeline: &TextPipeline,
+    pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
     let snapshot = store.snapshot()?;
@@ -104,7 +105,7 @@ pub(super) fn recover(
     let statistics = snapshot.statistics()?;
     index.num_documents = statistics.documents;
     index.num_tokens = statistics.tokens;
-    Ok((state, View { index, snapshot, sessions }))
+    Ok((state, View { index, snapshot, sessions, pipeline: Arc::clone(pipeline) }))
 }
 
 /// The documents from `from` on as a tail; `None` when there are too many.

@@ -296,7 +296,7 @@ impl Engine {
         range: Range<usize>,
         anchor: Option<usize>,
     ) -> Result<(), HistoryError> {
-        let redactor = self.committer.pipeline().redactor();
+        let redactor = view.pipeline.redactor();
         let mut rendered = Vec::with_capacity(range.len());
         for &seq in &conversation.seqs[range.clone()] {
             let message = view

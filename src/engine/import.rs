@@ -431,7 +431,7 @@ impl Run<'_> {
                         || if source.numbers_rows() { with_given_id(&event.raw, &event.event) } else { None };
                     let normalized = event.normalized.or_else(given_id);
                     let prepared =
-                        PreparedEvent::of_event(engine.committer.pipeline(), event.raw, normalized, event.event);
+                        PreparedEvent::of_event(&engine.committer.pipeline(), event.raw, normalized, event.event);
                     batch.lines.push((event.line, prepared.is_searchable()));
                     batch.events.push(prepared);
                 }

@@ -49,7 +49,7 @@ fn init_makes_the_store_once_for_its_owner_alone() {
     assert_eq!(program.run(&["--quiet", "init", "--redaction", "off"]).stderr, "");
 
     let program = Program::new();
-    fails(&program, 2, &["init", "--analyzer", "unheard-of"], "unknown analyzer");
+    fails(&program, 2, &["init", "--analyzer", "unheard-of"], "unicode-word");
     fails(&program, 2, &["init", "--redaction", "maybe"], "invalid value 'maybe'");
     fails(&program, 2, &["init", "--redaction", "off", "--redact-pattern", "otter"], "needs --redaction on");
     assert!(!program.root().exists());

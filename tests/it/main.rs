@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`cjk`]: what the analyzer `cjk` finds, against a plain scan; its excerpts.
 //! - [`cases`]: what users of such tools reported.
 //! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
@@ -31,6 +32,7 @@
 mod analysis;
 mod bulk_faults;
 mod cases;
+mod cjk;
 mod cli;
 mod corpus;
 mod data;

@@ -65,15 +65,33 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// How texts become words
-    #[arg(long, value_name = "NAME", default_value = "unicode-word")]
-    pub(crate) analyzer: String,
+    /// How texts become words [default: unicode-word]
+    #[arg(long, value_enum)]
+    pub(crate) analyzer: Option<AnalyzerChoice>,
     /// Mask credentials before anything is indexed or shown [default: on]
     #[arg(long, value_enum)]
     pub(crate) redaction: Option<OnOff>,
     /// A further pattern to mask, `pattern` or `/pattern/flags`; may be repeated
     #[arg(long, value_name = "P")]
     pub(crate) redact_pattern: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum AnalyzerChoice {
+    /// Words as SQLite FTS5 cuts them
+    #[default]
+    UnicodeWord,
+    /// The same, and any part of a run of Chinese, Japanese, Korean or Thai
+    Cjk,
+}
+
+impl AnalyzerChoice {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::UnicodeWord => "unicode-word",
+            Self::Cjk => "cjk",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

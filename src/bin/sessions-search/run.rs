@@ -14,8 +14,8 @@ use sessions_search::{
 };
 
 use crate::args::{
-    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
-    PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff,
+    OrderChoice, PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
@@ -72,22 +72,30 @@ fn call(cli: &Cli, agent: &AgentId) -> String {
 
 impl Place<'_> {
     fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
-        self.open_redacting(root, create, Redaction::default())
+        let mut options = self.options();
+        options.create = create;
+        Engine::open(root, options)
     }
 
-    /// The same; a store that is made masks as `redaction` says.
-    fn open_redacting(&self, root: &Path, create: bool, redaction: Redaction) -> Result<Engine, StoreError> {
+    /// Makes the store.
+    fn make(&self, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
+        let mut options = self.options();
+        options.create = true;
+        options.analyzer = analyzer.name().to_owned();
+        options.redaction = redaction;
+        Engine::open(&self.root, options)
+    }
+
+    fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
-        options.create = create;
-        options.redaction = redaction;
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
         if self.output.shows_progress() {
             options.repairing = Some(std::sync::Arc::new(|share| {
                 let _ = write!(io::stderr(), "\rrepairing after a crash: {:3.0} %", share * 100.0);
             }));
         }
-        Engine::open(root, options)
+        options
     }
 
     /// For reading: a missing store is an answer, not an error (D21).
@@ -116,9 +124,6 @@ impl Place<'_> {
     }
 
     fn init(&self, args: &InitArgs) -> Result<u8, Failure> {
-        if args.analyzer != "unicode-word" {
-            return Err(Failure::Input(format!("unknown analyzer {:?}: this version has unicode-word", args.analyzer)));
-        }
         let (redaction, rejected) = match args.redaction {
             Some(OnOff::Off) if !args.redact_pattern.is_empty() => {
                 return Err(Failure::Input("--redact-pattern needs --redaction on".into()));
@@ -128,15 +133,20 @@ impl Place<'_> {
         };
         let (engine, created) = match self.open(&self.root, false) {
             Ok(engine) => (engine, false),
-            Err(StoreError::Missing { .. }) => (self.open_redacting(&self.root, true, redaction.clone())?, true),
+            Err(StoreError::Missing { .. }) => (self.make(args.analyzer.unwrap_or_default(), redaction.clone())?, true),
             Err(other) => return Err(other.into()),
         };
         for rejected in &rejected {
             self.output.note(&format!("note: {rejected}; it is left out"));
         }
         let kept = engine.redaction();
+        if args.analyzer.is_some_and(|analyzer| analyzer.name() != engine.analyzer()) {
+            let analyzer = engine.analyzer();
+            self.output
+                .note(&format!("note: the store was made with analyzer {analyzer}, and keeps it; see `reindex`"));
+        }
         let was_chosen = args.redaction.is_some() || !redaction.patterns().is_empty();
-        if was_chosen && *kept != redaction {
+        if was_chosen && kept != redaction {
             self.output.note("note: the store was made with another choice of redaction, and keeps it");
         }
         let folder = engine.folder();
@@ -145,6 +155,7 @@ impl Place<'_> {
             self.output.json(&Initialised {
                 store: &folder.to_string_lossy(),
                 created,
+                analyzer: engine.analyzer(),
                 redaction: if kept.is_on() { "on" } else { "off" },
                 redact_patterns: kept.patterns().len(),
                 rejected_patterns: rejected,
@@ -468,6 +479,7 @@ fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
 struct Initialised<'i> {
     store: &'i str,
     created: bool,
+    analyzer: &'static str,
     redaction: &'i str,
     redact_patterns: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
