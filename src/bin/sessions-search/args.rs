@@ -103,6 +103,9 @@ pub(crate) enum FormatChoice {
     Auto,
     Openclaw,
     Pi,
+    ClaudeCode,
+    Codex,
+    GeminiCli,
 }
 
 #[derive(Debug, Args)]
