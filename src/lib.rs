@@ -88,10 +88,16 @@
 //! carries its [`EmptyReason`]. [`StoreError::OutcomeUnknown`] is the one case in which a failed write may be on disk all
 //! the same; open the store again to know.
 //!
+//! # Secrets
+//!
+//! What looks like a credential is masked before a message is indexed, so no excerpt shows it and no search confirms it;
+//! history masks the same. [`OpenOptions::redaction`] decides when a store is made, and the store keeps that
+//! [`Redaction`]. The stored transcript stays as it is.
+//!
 //! # Not yet
 //!
-//! Redaction is not applied: texts are indexed and shown as they stand. Deleting hides at once and for good, and leaves
-//! bytes in the files until they are used again. There are no access rules below the agent.
+//! Deleting hides at once and for good, and leaves bytes in the files until they are used again. There are no access rules
+//! below the agent.
 //!
 //! # Features
 //!
@@ -124,7 +130,7 @@ pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, Sess
 pub use search::Order;
 pub use search::query::QueryError;
 pub use store::StoreError;
-pub use transcript::EventError;
+pub use transcript::{EventError, Redaction, RejectedPattern};
 
 /// What this package's own tests and benches reach; no part of the public interface.
 #[doc(hidden)]

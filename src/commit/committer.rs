@@ -14,9 +14,11 @@ use super::recovery;
 use super::transaction::{Effects, Transaction};
 use super::tuning::Tuning;
 use super::view::{View, ViewCell};
+use crate::analysis::Analyzer;
 use crate::files::Files;
 use crate::index::IndexPlace;
 use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
+use crate::transcript::Redaction;
 
 /// How a committer is opened.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub struct OpenCommitter {
     pub repairing: Arc<dyn Fn(f64) + Send + Sync>,
     /// Thresholds.
     pub tuning: Tuning,
+    /// What a store that is made redacts. One that is there knows what it was made with.
+    pub redaction: Redaction,
 }
 
 /// Outcome of one queued write, filled in by whoever leads its group.
@@ -115,9 +119,16 @@ impl Committer {
     ///
     /// # Errors
     /// [`StoreError`], as [`Store::open`] says. Whatever is wrong with the index is no error: it is rebuilt.
-    pub fn open(location: StoreLocation, options: OpenCommitter, pipeline: TextPipeline) -> Result<Self, StoreError> {
+    pub fn open(
+        location: StoreLocation,
+        options: OpenCommitter,
+        analyzer: Arc<dyn Analyzer>,
+    ) -> Result<Self, StoreError> {
         let health = Arc::<FileHealth>::default();
-        let store = open_store(&location, &options, &pipeline, &health, options.create)?;
+        let for_new = TextPipeline::new(analyzer, options.redaction.clone())?;
+        let store = open_store(&location, &options, &for_new, &health, options.create)?;
+        let pipeline = for_new.redacting(store.snapshot()?.schema()?.redaction_choice)?;
+        recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
             location,
@@ -222,6 +233,7 @@ impl Committer {
         *slot = None;
         index.folder = None;
         let opened = open_store(&self.location, &self.options, &self.pipeline, &self.health, false).and_then(|store| {
+            recovery::adopt_schema(&store, &self.pipeline)?;
             Ok((recovery::recover(&store, self.index_place(), &self.pipeline, self.tuning())?, store))
         });
         match opened {
@@ -358,6 +370,7 @@ impl Drop for Group<'_> {
     }
 }
 
+/// Opens the store; one that is made is made for `pipeline`.
 fn open_store(
     location: &StoreLocation,
     options: &OpenCommitter,
@@ -373,9 +386,7 @@ fn open_store(
         schema: pipeline.schema(),
         uuid: options.uuid,
     };
-    let store = Store::open(location, &store_options, health, Arc::clone(&options.repairing))?;
-    recovery::adopt_schema(&store, pipeline)?;
-    Ok(store)
+    Store::open(location, &store_options, health, Arc::clone(&options.repairing))
 }
 
 fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {

@@ -20,6 +20,6 @@ pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
-pub use prepare::{PreparedEvent, TextPipeline};
+pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
 pub use view::View;

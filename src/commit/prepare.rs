@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::analysis::{Analyzer, TokenText};
 use crate::store::SchemaRow;
-use crate::transcript::{Event, EventError, Redactor};
+use crate::transcript::{Event, EventError, Redaction, Redactor, RejectedPattern};
 
 /// How a store's texts become searchable: redaction, then analysis.
 #[derive(Clone)]
 pub struct TextPipeline {
     analyzer: Arc<dyn Analyzer>,
+    redaction: Redaction,
     redactor: Redactor,
 }
 
@@ -22,15 +23,32 @@ impl fmt::Debug for TextPipeline {
 
 impl TextPipeline {
     /// Puts the two steps together.
-    #[must_use]
-    pub fn new(analyzer: Arc<dyn Analyzer>, redactor: Redactor) -> Self {
-        Self { analyzer, redactor }
+    ///
+    /// # Errors
+    /// [`RejectedPattern`]: one of the chosen patterns can't be used.
+    pub fn new(analyzer: Arc<dyn Analyzer>, redaction: Redaction) -> Result<Self, RejectedPattern> {
+        let redactor = Redactor::new(&redaction)?;
+        Ok(Self { analyzer, redaction, redactor })
+    }
+
+    /// The same with another choice of redaction.
+    ///
+    /// # Errors
+    /// As [`TextPipeline::new`].
+    pub fn redacting(self, redaction: Redaction) -> Result<Self, RejectedPattern> {
+        if self.redaction == redaction { Ok(self) } else { Self::new(self.analyzer, redaction) }
     }
 
     /// The analyzer of texts and queries.
     #[must_use]
     pub fn analyzer(&self) -> &dyn Analyzer {
         &*self.analyzer
+    }
+
+    /// What was chosen to be redacted.
+    #[must_use]
+    pub fn redaction(&self) -> &Redaction {
+        &self.redaction
     }
 
     /// The redaction of texts, history included.
@@ -46,6 +64,7 @@ impl TextPipeline {
             analyzer: self.analyzer.name().to_owned(),
             analyzer_version: self.analyzer.version(),
             redaction: self.redactor.fingerprint().to_owned(),
+            redaction_choice: self.redaction.clone(),
         }
     }
 

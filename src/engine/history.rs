@@ -470,13 +470,14 @@ impl Rendered {
     fn blocks(&mut self, blocks: &[Value], redactor: &Redactor, include_tools: bool) {
         let mut shown = Vec::new();
         let mut texts = Vec::new();
+        let mut raw_texts: Vec<String> = Vec::new();
         for block in blocks {
             let kind = block.get("type").and_then(Value::as_str).unwrap_or("unknown");
             let is_tool = matches!(kind, "toolCall" | "tool_use" | "toolResult" | "tool_result" | "server_tool_use");
             if is_tool && !include_tools {
                 continue;
             }
-            let is_text = matches!(kind, "text" | "input_text" | "output_text");
+            let is_text = is_text_kind(kind);
             let raw_text = block
                 .get("text")
                 .or_else(|| block.get("thinking"))
@@ -485,9 +486,10 @@ impl Rendered {
                 .and_then(Value::as_str)
                 .map(str::to_owned)
                 .or_else(|| block.get("arguments").or_else(|| block.get("input")).map(Value::to_string));
-            let text = raw_text.map(|text| self.text(&text, redactor));
-            if is_text && let Some(text) = &text {
+            let text = raw_text.as_ref().map(|text| self.text(text, redactor));
+            if is_text && let (Some(text), Some(raw)) = (&text, raw_text) {
                 texts.push(text.clone());
+                raw_texts.push(raw);
             }
             let data = image_data(block);
             // An importer that leaves data out says how much it was.
@@ -500,8 +502,24 @@ impl Rendered {
                 bytes: data.map(decoded_len).or_else(|| omitted.and(block.get("bytes")).and_then(Value::as_u64)),
             });
         }
+        if raw_texts.len() > 1 {
+            let whole = raw_texts.join("\n");
+            let parts: Vec<_> = raw_texts.iter().map(|text| redactor.redact(text)).collect();
+            if *redactor.redact(&whole) != *parts.join("\n") {
+                // A secret that goes over several blocks, such as a private key, is one only in all of them together.
+                texts = vec![self.text(&whole, redactor)];
+                let mut is_first = true;
+                shown.retain_mut(|block: &mut HistoryBlock| {
+                    if !is_text_kind(&block.kind) || block.text.is_none() {
+                        return true;
+                    }
+                    block.text = texts.first().cloned();
+                    std::mem::take(&mut is_first)
+                });
+            }
+        }
         self.message.text = texts.join("\n");
-        let only_text = shown.iter().all(|block| matches!(block.kind.as_str(), "text" | "input_text" | "output_text"));
+        let only_text = shown.iter().all(|block| is_text_kind(&block.kind));
         self.message.blocks = (!only_text).then_some(shown);
     }
 
@@ -519,6 +537,11 @@ impl Rendered {
         }
         redacted.into_owned()
     }
+}
+
+/// Whether a block is text that was said.
+fn is_text_kind(kind: &str) -> bool {
+    matches!(kind, "text" | "input_text" | "output_text")
 }
 
 /// The base64 data of an image or file block.

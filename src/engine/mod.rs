@@ -21,12 +21,12 @@ pub use status::{HeldStatus, PendingSession, StatusReport};
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
     AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
-    PreparedEvent, RekeyRefusal, SessionTarget, TextPipeline, Tuning, View,
+    PreparedEvent, RekeyRefusal, SessionTarget, Tuning, View,
 };
 use crate::files::{Files, SystemFiles};
 use crate::model::{AgentId, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation, note_owner};
-use crate::transcript::{EventError, Redactor};
+use crate::transcript::{EventError, Redaction};
 
 /// How an engine is opened. [`OpenOptions::default`] opens what is there and makes nothing.
 #[derive(Clone)]
@@ -42,6 +42,9 @@ pub struct OpenOptions {
     pub cache_bytes: usize,
     /// Called with a share from 0 to 1 while the store is repaired after a crash.
     pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
+    /// What a store that is made masks before anything is indexed or shown: the built-in patterns by default. A store
+    /// that is there goes on as it was made.
+    pub redaction: Redaction,
     /// A line about this process for the `owner` file, shown to others that find the store busy.
     pub owner: Option<String>,
     /// What stands in for the disk, for tests.
@@ -62,6 +65,7 @@ impl Default for OpenOptions {
             busy_timeout: Duration::from_secs(5),
             cache_bytes: DEFAULT_CACHE_BYTES,
             repairing: None,
+            redaction: Redaction::on(),
             owner: None,
             #[cfg(feature = "__internal_faults")]
             files: Arc::new(SystemFiles),
@@ -194,7 +198,6 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        let pipeline = TextPipeline::new(Arc::new(UnicodeWord) as Arc<dyn Analyzer>, Redactor::identity());
         #[cfg(feature = "__internal_faults")]
         let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
         #[cfg(not(feature = "__internal_faults"))]
@@ -212,8 +215,9 @@ impl Engine {
             busy_timeout: options.busy_timeout,
             cache_bytes: options.cache_bytes,
             uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: options.redaction.clone(),
         };
-        let committer = Committer::open(location, open, pipeline)?;
+        let committer = Committer::open(location, open, Arc::new(UnicodeWord) as Arc<dyn Analyzer>)?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }
@@ -226,9 +230,16 @@ impl Engine {
         Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
     }
 
-    /// The store of another agent under the same root.
+    /// The store of another agent under the same root. A new one redacts as this one does.
     fn open_sibling(&self, agent: AgentId) -> Result<Self, StoreError> {
-        Self::open(&self.root, OpenOptions { agent, create: true, ..self.options.clone() })
+        let redaction = self.redaction().clone();
+        Self::open(&self.root, OpenOptions { agent, create: true, redaction, ..self.options.clone() })
+    }
+
+    /// What this store masks, as chosen when it was made.
+    #[must_use]
+    pub fn redaction(&self) -> &Redaction {
+        self.committer.pipeline().redaction()
     }
 
     /// Reads one pinned view; where the disk has failed, after the store was opened again.
@@ -424,4 +435,53 @@ fn new_session_id() -> SessionId {
     let text = uuid::Uuid::new_v4().to_string();
     // A UUID is never blank and never long.
     SessionId::parse(&text).unwrap_or_else(|_| unreachable!("a UUID is a session id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Durability, FileHealth, Store, StoreOptions};
+
+    fn searched(engine: &Engine, query: &str) -> usize {
+        assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+        engine.search(&SearchRequest::new(query)).unwrap().results.len()
+    }
+
+    #[test]
+    fn other_rules_than_a_store_was_made_with_rebuild_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = OpenOptions { create: true, redaction: Redaction::off(), ..OpenOptions::default() };
+        let engine = Engine::open(folder.path(), options.clone()).unwrap();
+        let line = r#"{"type":"message","id":"k1","message":{"role":"user","content":"river token=otterotter"}}"#;
+        let key = SessionKey::parse("agent:main:main").unwrap();
+        engine.append(AppendRequest::new(key, vec![line.into()]), Timestamp::from_millis(1).unwrap()).unwrap();
+        assert_eq!((searched(&engine, "otterotter"), searched(&engine, "river")), (1, 1));
+        engine.checkpoint().unwrap();
+        let mut schema = engine.committer.snapshot().unwrap().schema().unwrap();
+        engine.close().unwrap();
+
+        // As an older version with fewer rules left it.
+        schema.redaction = "0-older".into();
+        schema.redaction_choice = Redaction::on();
+        let open = StoreOptions {
+            files: Arc::new(SystemFiles),
+            create: false,
+            busy_timeout: Duration::ZERO,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            schema: schema.clone(),
+            uuid: [0; 16],
+        };
+        let location = StoreLocation::new(folder.path(), &AgentId::default());
+        let store = Store::open(&location, &open, &Arc::<FileHealth>::default(), Arc::new(|_| ())).unwrap();
+        store.write(Durability::Immediate, |tables| tables.set_schema(&schema)).unwrap();
+        drop(store);
+
+        options.create = false;
+        let engine = Engine::open(folder.path(), options).unwrap();
+        assert!(engine.redaction().is_on());
+        let answer = engine.search(&SearchRequest::new("otterotter")).unwrap();
+        assert!(answer.results.is_empty(), "nothing made by old rules is shown");
+        assert_eq!((searched(&engine, "otterotter"), searched(&engine, "river")), (0, 1));
+        assert_eq!(engine.status().unwrap().pending, []);
+    }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::transcript::RejectedPattern;
+
 /// An error of the transcript store. Cloned to everyone whose write was in the same transaction.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -60,6 +62,10 @@ pub enum StoreError {
         /// What keeps it.
         cause: String,
     },
+    /// A redaction pattern that the store was made with means nothing to this build. Opening without it would show what
+    /// it masks.
+    #[error("{0}; the store was not opened, use the version that made it")]
+    Redaction(#[from] RejectedPattern),
     /// A value does not fit into the database.
     #[error("a value of {bytes} bytes is too large to store; nothing was stored")]
     TooLarge {

@@ -44,14 +44,42 @@ fn init_makes_the_store_once_for_its_owner_alone() {
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("transcripts.redb")), 0o600);
     }
-    assert!(program.run(&["init"]).stderr.contains("redaction is not applied yet"));
-    assert_eq!(program.run(&["init", "--redaction", "off"]).stderr, "");
-    assert_eq!(program.run(&["--quiet", "init"]).stderr, "");
+    assert_eq!(program.run(&["init", "--redaction", "on"]).stderr, "");
+    assert!(program.run(&["init", "--redaction", "off"]).stderr.contains("another choice of redaction"));
+    assert_eq!(program.run(&["--quiet", "init", "--redaction", "off"]).stderr, "");
 
     let program = Program::new();
     fails(&program, 2, &["init", "--analyzer", "unheard-of"], "unknown analyzer");
     fails(&program, 2, &["init", "--redaction", "maybe"], "invalid value 'maybe'");
+    fails(&program, 2, &["init", "--redaction", "off", "--redact-pattern", "otter"], "needs --redaction on");
     assert!(!program.root().exists());
+}
+
+#[test]
+fn a_store_redacts_as_init_was_told() {
+    let line = message("k1", "user", "river token=0123456789abcdef and OTTER-77");
+    let program = Program::new();
+    program.append(MAIN, std::slice::from_ref(&line));
+    assert_eq!(program.json(0, &["init"])["redaction"], "on", "the first writing command makes it with the defaults");
+    let snippet = |program: &Program| program.json(0, &["search", "river"])["results"][0]["snippet"].clone();
+    assert_eq!(snippet(&program), "river token=*** and OTTER-77");
+
+    let program = Program::new();
+    let made = program
+        .json(0, &["init", "--redact-pattern", "otter-[0-9]+", "--redact-pattern", "(", "--redact-pattern", " "]);
+    assert_eq!(
+        (&made["redaction"], &made["redactPatterns"], &made["rejectedPatterns"]),
+        (&json!("on"), &json!(1), &json!([{"pattern": "(", "reason": "unclosed group"}]))
+    );
+    let said = program.run(&["init", "--redact-pattern", "otter-[0-9]+", "--redact-pattern", "("]);
+    assert!(said.code == 0 && said.stderr.contains("\"(\" can't be used: unclosed group"), "{said:?}");
+    program.append(MAIN, std::slice::from_ref(&line));
+    assert_eq!(snippet(&program), "river token=*** and ***");
+
+    let program = Program::new();
+    assert_eq!(program.json(0, &["init", "--redaction", "off"])["redaction"], "off");
+    program.append(MAIN, &[line]);
+    assert_eq!(snippet(&program), "river token=0123456789abcdef and OTTER-77");
 }
 
 #[test]
@@ -85,7 +113,7 @@ fn import_accounts_for_every_line_and_repeats_nothing() {
     assert_eq!((&again["sessions"], &again["events"], &again["skipped"]), (&json!(0), &json!(0), &json!(0)));
 
     let said = program.run(&["import", path]);
-    assert!(said.stderr.contains("redaction is not applied yet"), "{said:?}");
+    assert_eq!(said.stderr, "");
     assert!(said.stdout.starts_with("6 files, 0 sessions: 0 events"), "{said:?}");
 }
 
@@ -334,7 +362,7 @@ fn append_answers_each_line_and_is_found_at_once() {
     assert_eq!(lines[5], r#"{"seq":2,"messageId":"t1","indexed":false}"#);
     assert_eq!(lines[6], r#"{"seq":3,"messageId":"k2","indexed":true}"#, "no parent: child of the leaf");
     assert_eq!(lines.len(), 7);
-    assert!(said.stderr.contains("redaction is not applied yet"), "the store was made with the defaults");
+    assert_eq!(said.stderr, "");
     let mut found = program.found(&["otter"]);
     found.sort();
     assert_eq!(found, ["k1", "k2"]);

@@ -144,6 +144,7 @@ fn only_commit_and_engine_know_store_and_index() {
 /// A word, where it may stand, and why nowhere else.
 const WORDS: &[(&str, &[&str], &str)] = &[
     ("redb", &["store"], "the database is named in `store` alone"),
+    ("regex", &["transcript"], "patterns are for redaction alone"),
     ("tantivy", &["index", "search"], "the index library is named in `index` and `search` alone"),
     ("fs", &["files.rs", "import", "bin"], "a store reaches its disk through `files` alone"),
     ("SystemTime", &["bin"], "times come in as arguments"),

@@ -16,6 +16,7 @@
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
+//! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`regressions`]: faults found by using it, each with a test named after it.
@@ -55,6 +56,7 @@ mod random;
 mod ranking;
 mod readme;
 mod recovery;
+mod redaction;
 mod regressions;
 mod schema;
 mod tree;

@@ -14,7 +14,7 @@ use sessions_search::__internal::{
     AgentId, Event, Head, MessageId, Ordinal, Parent, Reset, Role, SessionFacts, SessionId, SessionKey, Timestamp,
     TreeNode, TreeRow, TreeScan,
 };
-use sessions_search::{AppendRequest, Engine, OpenOptions};
+use sessions_search::{AppendRequest, Engine, OpenOptions, Redaction};
 
 const STORE: &str = include_str!("../../index-schema/store.md");
 const INDEX: &str = include_str!("../../index-schema/index.json");
@@ -93,8 +93,16 @@ fn meta_rows_are_as_documented() {
     check_row("### counters", &fields!(counters; next_transcript, next_document, next_ordinal, next_death, events));
     let statistics = Statistics { documents: 5, tokens: 128 };
     check_row("### statistics", &fields!(statistics; documents, tokens));
-    let schema = SchemaRow { analyzer: "unicode-word".into(), analyzer_version: 1, redaction: "identity/0".into() };
-    check_row("### schema", &fields!(schema; analyzer, analyzer_version, redaction));
+    let schema = SchemaRow {
+        analyzer: "unicode-word".into(),
+        analyzer_version: 1,
+        redaction: "off".into(),
+        redaction_choice: Redaction::with_patterns(["ott".to_owned()]).0,
+    };
+    check_row("### schema", &fields!(schema; analyzer, analyzer_version, redaction, redaction_choice));
+    // The choice's fields are its own; it is documented whole.
+    let told: Vec<String> = documented("#### choice").into_iter().map(|cells| cells.last().unwrap().clone()).collect();
+    assert_eq!(told.join(" "), field(&schema.redaction_choice));
     let notes = IndexNotes { confirmed: None, intent: Some(IndexNote { checkpoint: 1, documents: 300, deaths: 1 }) };
     check_row("### index", &fields!(notes; confirmed, intent));
     let note = notes.intent.unwrap();

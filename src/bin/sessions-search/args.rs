@@ -68,10 +68,10 @@ pub(crate) struct InitArgs {
     /// How texts become words
     #[arg(long, value_name = "NAME", default_value = "unicode-word")]
     pub(crate) analyzer: String,
-    /// Mask credentials before anything is indexed or shown
-    #[arg(long, value_enum, default_value_t = OnOff::On)]
-    pub(crate) redaction: OnOff,
-    /// A further pattern to mask, `pattern` or `/pattern/flags`
+    /// Mask credentials before anything is indexed or shown [default: on]
+    #[arg(long, value_enum)]
+    pub(crate) redaction: Option<OnOff>,
+    /// A further pattern to mask, `pattern` or `/pattern/flags`; may be repeated
     #[arg(long, value_name = "P")]
     pub(crate) redact_pattern: Vec<String>,
 }

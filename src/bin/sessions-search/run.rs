@@ -9,8 +9,8 @@ use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
     AgentId, AppendRequest, Deleted, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError, ImportFormat,
-    ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Role,
-    SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
+    ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Redaction,
+    Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
@@ -26,9 +26,6 @@ use crate::output::{Output, counted, shell_word};
 struct ChangedSessions {
     sessions: u64,
 }
-
-/// Said until redaction is more than the identity.
-const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
 
 /// How long a search that met unfinished indexing works on after its answer.
 const WORK_ON: Duration = Duration::from_secs(2);
@@ -75,9 +72,15 @@ fn call(cli: &Cli, agent: &AgentId) -> String {
 
 impl Place<'_> {
     fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
+        self.open_redacting(root, create, Redaction::default())
+    }
+
+    /// The same; a store that is made masks as `redaction` says.
+    fn open_redacting(&self, root: &Path, create: bool, redaction: Redaction) -> Result<Engine, StoreError> {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
         options.create = create;
+        options.redaction = redaction;
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
         if self.output.shows_progress() {
             options.repairing = Some(std::sync::Arc::new(|share| {
@@ -116,16 +119,36 @@ impl Place<'_> {
         if args.analyzer != "unicode-word" {
             return Err(Failure::Input(format!("unknown analyzer {:?}: this version has unicode-word", args.analyzer)));
         }
-        if !args.redact_pattern.is_empty() {
-            return Err(Failure::Input("redaction patterns are not supported by this version".into()));
+        let (redaction, rejected) = match args.redaction {
+            Some(OnOff::Off) if !args.redact_pattern.is_empty() => {
+                return Err(Failure::Input("--redact-pattern needs --redaction on".into()));
+            }
+            Some(OnOff::Off) => (Redaction::off(), Vec::new()),
+            Some(OnOff::On) | None => Redaction::with_patterns(args.redact_pattern.iter().cloned()),
+        };
+        let (engine, created) = match self.open(&self.root, false) {
+            Ok(engine) => (engine, false),
+            Err(StoreError::Missing { .. }) => (self.open_redacting(&self.root, true, redaction.clone())?, true),
+            Err(other) => return Err(other.into()),
+        };
+        for rejected in &rejected {
+            self.output.note(&format!("note: {rejected}; it is left out"));
         }
-        let (engine, created) = self.open_or_create()?;
-        if args.redaction == OnOff::On {
-            self.output.note(REDACTION_NOTE);
+        let kept = engine.redaction();
+        let was_chosen = args.redaction.is_some() || !redaction.patterns().is_empty();
+        if was_chosen && *kept != redaction {
+            self.output.note("note: the store was made with another choice of redaction, and keeps it");
         }
         let folder = engine.folder();
         if self.output.is_json() {
-            self.output.json(&Initialised { store: &folder.to_string_lossy(), created })?;
+            let rejected = rejected.iter().map(|r| Rejected { pattern: &r.pattern, reason: &r.reason }).collect();
+            self.output.json(&Initialised {
+                store: &folder.to_string_lossy(),
+                created,
+                redaction: if kept.is_on() { "on" } else { "off" },
+                redact_patterns: kept.patterns().len(),
+                rejected_patterns: rejected,
+            })?;
         } else {
             let word = if created { "made" } else { "already there" };
             self.output.text(&format!("store {word}: {}\n", folder.display()))?;
@@ -133,21 +156,11 @@ impl Place<'_> {
         Ok(DONE)
     }
 
-    /// For writing: makes the store where there is none, and tells whether it did.
-    fn open_or_create(&self) -> Result<(Engine, bool), Failure> {
-        match self.open(&self.root, false) {
-            Ok(engine) => Ok((engine, false)),
-            Err(StoreError::Missing { .. }) => Ok((self.open(&self.root, true)?, true)),
-            Err(other) => Err(other.into()),
-        }
-    }
-
     fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
         // Looked for before the store is made: nothing is left behind for a slip of the pen.
         if let Some(path) = args.paths.iter().find(|path| !path.exists()) {
             return Err(ImportError::MissingPath { path: path.clone() }.into());
         }
-        self.output.note(REDACTION_NOTE);
         let engine = self.open(&self.root, true)?;
         let options = import_options(args.format, args.revive, args.include_deleted);
         let summary = self.import_into(&engine, &args.paths, &options)?;
@@ -274,10 +287,7 @@ impl Place<'_> {
             parent: parse_key(&args.parent)?,
             ..SessionFacts::default()
         };
-        let (engine, created) = self.open_or_create()?;
-        if created {
-            self.output.note(REDACTION_NOTE);
-        }
+        let engine = self.open(&self.root, true)?;
 
         let mut input = Lines { input: io::stdin().lock(), number: 0 };
         let mut answers = Answers { output: self.output, is_read: true, refused: false };
@@ -455,11 +465,23 @@ fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
     Ok(request)
 }
 
-/// The answer to `init`.
+/// The answer to `init`: what the store has, whether it was made now or before.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Initialised<'i> {
     store: &'i str,
     created: bool,
+    redaction: &'i str,
+    redact_patterns: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rejected_patterns: Vec<Rejected<'i>>,
+}
+
+/// A pattern that is left out.
+#[derive(Serialize)]
+struct Rejected<'i> {
+    pattern: &'i str,
+    reason: &'i str,
 }
 
 /// The answer to one event of `append`.

@@ -43,7 +43,7 @@ macro_rules! secret_name {
     () => {
         concat!(
             r"(?i-u:token|secret|passw(?:or)?d|passphrase|pass|credential|jwt|(?:api|secret|private)[-_ ]?key",
-            r"|key[-_]?material|(?:secret[-_]?)?access[-_]?key|secret[-_]?(?:value|input)",
+            r"|key[-_]?material|secret[-_]?access[-_]?key|access[-_]key|secret[-_]?(?:value|input)",
             r"|card[-_ ]?number|(?:card[-_ ]?)?cv[cv]|security[-_ ]?code)"
         )
     };
@@ -323,6 +323,9 @@ pub(super) static LABELS: &[Rule] = &[
                 "token = $token",
                 "password: string",
                 "token = None",
+                "password=<password>",
+                "const apiKey = await keyOf(otter);",
+                "accesskey=\"x\"",
                 "Token::new(secret::Vault)",
                 r#"{"max_token": 4096}"#,
                 "secret: {",
@@ -357,6 +360,7 @@ pub(super) static LABELS: &[Rule] = &[
                 "the --secret flag",
                 "--password",
                 "Pass --token.",
+                "--api-key <key> (optional)",
             ],
         },
     },
@@ -440,7 +444,7 @@ fn argument(label: &Label<'_>) -> Option<Secret> {
             let range = value::bare(text, at, &[]);
             let value = &text[range.clone()];
             let is_spaced = !text[..at].ends_with('=');
-            if is_spaced && (value.starts_with('-') || is_prose(value)) {
+            if is_placeholder(value) || (is_spaced && (value.starts_with('-') || is_prose(value))) {
                 return None;
             }
             range
@@ -475,11 +479,17 @@ fn quoted_field(label: &Label<'_>) -> Option<Secret> {
     (!is_header).then(|| Secret::hinted(range))
 }
 
+/// Longest name that a first cookie may have, in bytes.
+const MAX_COOKIE_NAME_BYTES: usize = 256;
+
 /// The cookies of a header: to the end of its line, or to the quote that ends the header.
 fn cookies(label: &Label<'_>) -> Option<Secret> {
     label.name_start()?;
-    let rest = &label.text[label.range.end..];
-    let bytes = rest.as_bytes();
+    let bytes = &label.text.as_bytes()[label.range.end..];
+    let name = bytes.iter().take(MAX_COOKIE_NAME_BYTES).take_while(|b| !matches!(b, b'=' | b'\n')).count();
+    if bytes.get(name) != Some(&b'=') {
+        return None;
+    }
     let is_end = |at: usize| match bytes[at] {
         b'\n' | b'\r' => true,
         b'\\' => matches!(bytes.get(at + 1), Some(b'n' | b'r' | b'"' | b'\'')),
@@ -488,8 +498,7 @@ fn cookies(label: &Label<'_>) -> Option<Secret> {
     };
     let end = (0..bytes.len()).find(|&at| is_end(at)).unwrap_or(bytes.len());
     let range = value::trimmed(label.text, label.range.end..label.range.end + end);
-    let value = &label.text[range.clone()];
-    value.contains('=').then(|| Secret::hinted(range))
+    label.text[range.clone()].contains('=').then(|| Secret::hinted(range))
 }
 
 /// The credential of an authorization header: what follows its scheme, or all of it where it names none.
@@ -630,8 +639,8 @@ fn is_token_scheme(word: &str) -> bool {
     SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Words that are schemes and never credentials.
-fn is_scheme(word: &str) -> bool {
+/// Words that are schemes of an authorization and never credentials.
+pub(super) fn is_scheme(word: &str) -> bool {
     const SCHEMES: &[&str] = &["digest", "hawk", "oauth", "signature", "mutual"];
     is_token_scheme(word)
         || SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
@@ -694,7 +703,7 @@ fn refers_to(value: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a bare value says nothing: punctuation, or a word that stands for a type or for no value.
+/// Whether a bare value says nothing: punctuation, a word that stands for a type or for no value, a `<placeholder>`.
 fn is_plain(value: &str) -> bool {
     const WORDS: &[&str] = &[
         "true",
@@ -719,8 +728,17 @@ fn is_plain(value: &str) -> bool {
         "required",
         "optional",
         "(optional",
+        "await",
+        "new",
     ];
-    value.bytes().all(|b| b"{[(<>=|-+.:/&~?".contains(&b)) || WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+    value.bytes().all(|b| b"{[(<>=|-+.:/&~?".contains(&b))
+        || WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+        || is_placeholder(value)
+}
+
+fn is_placeholder(value: &str) -> bool {
+    let name = value.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    name.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'-' | b'_')))
 }
 
 /// Words that follow a flag in a sentence about it.

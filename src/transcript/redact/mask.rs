@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::labels::is_scheme;
+
 /// A secret of which nothing is shown.
 pub(super) const MASK: &str = "***";
 /// Between the two hints of a long secret.
@@ -61,7 +63,7 @@ pub(super) fn is_masked(value: &str) -> bool {
         return true;
     }
     let Some((scheme, rest)) = value.split_once([' ', '\t']) else { return false };
-    scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'+') && is_mask(rest.trim_start())
+    is_scheme(scheme) && !rest.is_empty() && is_mask(rest)
 }
 
 /// Whether a range lies inside a mask: what a pattern finds in a hint is no secret of its own.
@@ -181,8 +183,18 @@ mod tests {
         {
             assert!(is_masked(masked), "{masked}");
         }
-        for open in ["tiny", "abc…", "…wxyz", "hunter22…and", "abcdef…wxyz!", "abcdef…wx…z", "***x", "a b ***"]
-        {
+        for open in [
+            "tiny",
+            "abc…",
+            "…wxyz",
+            "hunter22…and",
+            "abcdef…wxyz!",
+            "abcdef…wx…z",
+            "***x",
+            "a b ***",
+            "hunter2 ***",
+            "Bearer ",
+        ] {
             assert!(!is_masked(open), "{open}");
         }
     }

@@ -198,7 +198,8 @@ fn find_operators(pattern: &Regex, text: &str, secrets: &mut Secrets) {
         let Some(found) = last.or_else(|| captures.get(0)) else { continue };
         let range = value::trimmed(text, found.range());
         let range = if range.is_empty() { found.range() } else { range };
-        if !mask::is_in_mask(text, &range) {
+        let is_blank = text[range.clone()].chars().all(char::is_whitespace);
+        if !is_blank && !mask::is_in_mask(text, &range) {
             secrets.add(Secret::hinted(range));
         }
     }

@@ -61,6 +61,9 @@ macro_rules! proof {
 }
 pub(super) use proof;
 
+/// Labels inside one secret whose values are looked for too. Bounds the work on a text made of labels.
+const MAX_NESTED: usize = 8;
+
 /// A rule ready to run; its pattern is compiled when it is first needed.
 pub(super) struct Compiled {
     pub(super) rule: &'static Rule,
@@ -91,14 +94,16 @@ impl Compiled {
             }
             Finds::Value(value) => {
                 let mut masked_to = 0;
+                let mut nested = 0;
                 while let Some(found) = regex.find_at(text, at) {
                     at = found.end();
-                    // A label inside a secret counts only where its value is not inside too.
-                    if found.end() < masked_to {
+                    // The value of a label inside a secret may reach out of it.
+                    nested = if at < masked_to { nested + 1 } else { 0 };
+                    if nested > MAX_NESTED {
                         continue;
                     }
                     if let Some(secret) = value(&Label { text, range: found.range() }) {
-                        masked_to = secret.range.end;
+                        masked_to = masked_to.max(secret.range.end);
                         secrets.add(secret);
                     }
                 }

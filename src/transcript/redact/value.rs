@@ -50,7 +50,8 @@ pub(super) fn start(text: &str, at: usize) -> Start {
         if c == close && skipped <= escapes {
             return Start::Quoted(from..here - skipped);
         }
-        if matches!(c, '\n' | '\r') || offset > MAX_QUOTED_BYTES {
+        // Curly quotes do not nest here: what opens again was never closed.
+        if matches!(c, '\n' | '\r') || (c == first && c != close) || offset > MAX_QUOTED_BYTES {
             break;
         }
         skipped = 0;
@@ -140,6 +141,7 @@ mod tests {
             (r#""" x"#, Some("")),
             (r#""""three""" x"#, Some("three")),
             ("“curly” x", Some("curly")),
+            ("“open “curly” x", None),
             ("\"open\nnext\"", None),
             ("bare\"", None),
         ] {
