@@ -116,7 +116,7 @@ impl Importer for GeminiCli {
         if Form::of_path(&source.path) == Form::Log {
             return Ok(false);
         }
-        let mut reader = ObjectReader::new(File::open(&source.path)?, &[], 0);
+        let mut reader = ObjectReader::new(File::open(&source.path)?, &[], MAX_KEY_BYTES);
         loop {
             match reader.next_piece()? {
                 Piece::Member { .. } | Piece::Element(_) => {}
@@ -196,6 +196,9 @@ fn facts_of_log(file: &FoundFile) -> Result<ChatFacts, SkipReason> {
         Err(error) => Err(SkipReason::Unreadable(error.to_string())),
     }
 }
+
+/// Longer keys than any of these are not looked at.
+const MAX_KEY_BYTES: usize = 1024;
 
 /// Unless an object shows by then what it is, the rest of it is not read.
 const MAX_UNKNOWN_BYTES: u64 = 1024 * 1024;
