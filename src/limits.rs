@@ -50,3 +50,10 @@ pub const SYNC_RESOLVE_BYTES: u64 = 4 * 1024 * 1024;
 pub const DEFAULT_LIST_LIMIT: usize = 50;
 /// Most sessions of a list.
 pub const MAX_LIST_LIMIT: usize = 10_000;
+/// Largest window of a zstd frame that an import decodes: four times what zstd's strongest ordinary level uses. It is
+/// the memory a compressed file may ask for, beside one line.
+pub const MAX_ZSTD_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
+/// A zstd file may expand to this many times its size, far more than any transcript does …
+pub const MAX_ZSTD_EXPANSION: u64 = 1_000;
+/// … and this many bytes on top, so that small files need no ratio.
+pub const MAX_ZSTD_FREE_BYTES: u64 = 64 * 1024 * 1024;

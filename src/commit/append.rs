@@ -134,7 +134,11 @@ impl Committer {
         let write = move |transaction: &mut Transaction<'_, '_>| {
             let mut outcomes = Vec::with_capacity(batches.len());
             for batch in &batches {
-                outcomes.push(store.events(transaction, &batch.target, &batch.events)?);
+                // A session begins with its first event, not with lines that hold none.
+                outcomes.push(match batch.events.as_slice() {
+                    [] => Ok(Vec::new()),
+                    events => store.events(transaction, &batch.target, events)?,
+                });
                 transaction.tables.put_source(&batch.path, &batch.source)?;
             }
             Ok((outcomes, transaction.take_bulk()))

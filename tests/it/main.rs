@@ -8,6 +8,8 @@
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
+//! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
+//! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`import_rules`]: which part of the code may name which.
@@ -23,8 +25,8 @@
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`program`] runs the real program, [`random`] is seeded, and [`data`]
-//! finds what is not part of the repository by environment variables; without them the tests that need it say so and
+//! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
+//! runs the real program, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment variables; without them the tests that need it say so and
 //! pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -39,9 +41,14 @@ mod data;
 mod differential;
 mod excerpt;
 mod extract;
+mod import_accounting;
+mod import_claude_code;
+mod import_codex;
 mod import_engine;
+mod import_gemini_cli;
 mod import_openclaw;
 mod import_rules;
+mod imported;
 mod lifecycle;
 mod options;
 mod oracle;

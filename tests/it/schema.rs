@@ -227,10 +227,8 @@ fn the_other_rows_are_as_documented() {
 #[test]
 fn the_documented_analyzers_are_those_of_the_code() {
     let analyzers = Analyzers::default();
-    let code: Vec<String> = analyzers
-        .names()
-        .map(|name| format!("| `{name}` | {} |", analyzers.find(name).unwrap().version()))
-        .collect();
+    let code: Vec<String> =
+        analyzers.names().map(|name| format!("| `{name}` | {} |", analyzers.find(name).unwrap().version())).collect();
     let told: Vec<&str> = ANALYZERS.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(told.len(), code.len());
     for (told, code) in told.iter().zip(&code) {

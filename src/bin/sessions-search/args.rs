@@ -121,6 +121,9 @@ pub(crate) enum FormatChoice {
     Auto,
     Openclaw,
     Pi,
+    ClaudeCode,
+    Codex,
+    GeminiCli,
 }
 
 #[derive(Debug, Args)]

@@ -446,6 +446,9 @@ fn import_options(format: FormatChoice, revive: bool, include_deleted: bool) -> 
         FormatChoice::Auto => None,
         FormatChoice::Openclaw => Some(ImportFormat::OpenClaw),
         FormatChoice::Pi => Some(ImportFormat::Pi),
+        FormatChoice::ClaudeCode => Some(ImportFormat::ClaudeCode),
+        FormatChoice::Codex => Some(ImportFormat::Codex),
+        FormatChoice::GeminiCli => Some(ImportFormat::GeminiCli),
     };
     options.revive = revive;
     options.include_deleted = include_deleted;
