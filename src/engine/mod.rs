@@ -46,8 +46,7 @@ pub struct OpenOptions {
     /// that is there goes on as it was made.
     pub redaction: Redaction,
     /// The analyzer of a store that is made, by its name: `unicode-word` by default, which is SQLite FTS5's, or `cjk`,
-    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own until
-    /// [`Engine::reindex`].
+    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own.
     pub analyzer: String,
     /// The analyzers a store may have: the built-in ones by default. A store whose analyzer is none of them is not
     /// opened.

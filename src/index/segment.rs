@@ -191,8 +191,8 @@ impl Part for SegmentInView<'_> {
         Ok(self.segment.text.read_postings(&term, record_option(positions))?.map(SegmentCursor))
     }
 
-    fn for_each_with_prefix<'p>(
-        &'p self,
+    fn for_each_with_prefix(
+        &self,
         prefix: &str,
         positions: bool,
         each: &mut dyn FnMut(SegmentCursor),
