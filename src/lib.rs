@@ -68,7 +68,9 @@
 //! | read transcripts from files | [`Engine::import`], [`ImportOptions`], and the account it gives: [`ImportSummary`] |
 //! | search by session, role, time, prefix, page | [`SearchRequest`]; the answer is a [`SearchAnswer`] |
 //! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
+//! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
+//! | index with another analyzer or redaction | [`Engine::reindex`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
 //! | know every bound | [`limits`] |
 //!
@@ -96,8 +98,7 @@
 //!
 //! # Not yet
 //!
-//! Deleting hides at once and for good, and leaves bytes in the files until they are used again. There are no access rules
-//! below the agent.
+//! There are no access rules below the agent.
 //!
 //! # Features
 //!
@@ -116,14 +117,17 @@ mod search;
 mod store;
 mod transcript;
 
-pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
+pub use analysis::{
+    Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
+};
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, BackupError, CompactError, Compacted, Coverage, DeleteError, EmptyReason,
     Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage,
     HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary,
-    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, RekeyError,
-    SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport, VerifyReport,
+    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, ReindexRequest,
+    RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
+    VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};

@@ -67,6 +67,7 @@ impl Committer {
         if !self.is_rebuilding_index() {
             IndexFolder::remove_set_aside(&self.index_place()).map_err(IndexError::from)?;
         }
+        let pipeline = self.pipeline();
         self.alone(|index, slot, views| {
             let Some(store) = slot.as_ref() else {
                 return Err(StoreError::Poisoned { detail: "it could not be opened again yet".into() });
@@ -76,16 +77,19 @@ impl Committer {
                 discard_beside(self.location(), self.files());
                 return Err(error);
             }
-            let replaced = views.replace_alone(UNPIN_TIMEOUT, || {
+            let replaced = views.replace_alone::<StoreError>(UNPIN_TIMEOUT, || {
                 put_in_place(self.location(), self.files())?;
-                self.reopen(index, slot)
+                let view = self.reopen(&pipeline, index, slot)?;
+                self.note_recovered(&view);
+                Ok(view)
             });
             if replaced.is_none() {
                 discard_beside(self.location(), self.files());
             }
             Ok(replaced)
         })?
-        .ok_or(CompactError::InUse { by: "a search" })??;
+        .ok_or(CompactError::InUse { by: "a search" })?
+        .map_err(CompactError::Store)?;
         Ok(Compacted { bytes_before, bytes_after: self.len_bytes() })
     }
 

@@ -12,6 +12,7 @@ mod maintenance;
 mod prepare;
 mod rebuild;
 mod recovery;
+mod reindex;
 mod transaction;
 mod tuning;
 mod verify;

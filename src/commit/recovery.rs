@@ -1,6 +1,7 @@
 //! Opening: what of the index is usable, and what has to come from the store.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::checkpoint::{IndexState, facts_of, payload};
 use super::prepare::TextPipeline;
@@ -10,7 +11,8 @@ use crate::analysis::TokenText;
 use crate::index::{GroupedText, Hidden, IndexFolder, IndexPlace, IndexView, Run, Tail};
 use crate::model::{DocNumber, Ordinal};
 use crate::store::{
-    Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
+    Death, Durability, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionState, Snapshot, Statistics, Store,
+    StoreError,
 };
 
 /// What became of the index folder.
@@ -46,7 +48,7 @@ pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPi
 pub(super) fn recover(
     store: &Store,
     place: IndexPlace,
-    pipeline: &TextPipeline,
+    pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
     let snapshot = store.snapshot()?;
@@ -91,7 +93,7 @@ pub(super) fn recover(
     let statistics = snapshot.statistics()?;
     index.num_documents = statistics.documents;
     index.num_tokens = statistics.tokens;
-    Ok((state, View { index, snapshot, sessions }))
+    Ok((state, View { index, snapshot, sessions, pipeline: Arc::clone(pipeline) }))
 }
 
 /// What an index that covers `covered` holds and must not answer.
@@ -151,9 +153,12 @@ pub(super) fn replay(
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
     let snapshot = store.snapshot()?;
     let schema = pipeline.schema();
-    if snapshot.schema()? == schema {
-        return Ok(());
-    }
+    if snapshot.schema()? == schema { Ok(()) } else { make_all_pending(store, &schema) }
+}
+
+/// Makes every session pending, in one transaction with the schema: what was made before is never shown again.
+pub(super) fn make_all_pending(store: &Store, schema: &SchemaRow) -> Result<(), StoreError> {
+    let snapshot = store.snapshot()?;
     store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
         let mut counters = tables.counters()?;
         for entry in snapshot.sessions()? {
@@ -170,6 +175,6 @@ pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(),
         }
         tables.set_counters(&counters)?;
         tables.set_statistics(&Statistics::default())?;
-        tables.set_schema(&schema)
+        tables.set_schema(schema)
     })
 }

@@ -14,7 +14,7 @@ use super::committer::{OpenCommitter, index_place};
 use super::prepare::TextPipeline;
 use super::recovery::{self, Opened};
 use super::view::{Sessions, View};
-use crate::analysis::{Analyzer, TokenText};
+use crate::analysis::TokenText;
 use crate::index::{IndexFolder, IndexView, Part as _};
 use crate::model::Ordinal;
 use crate::store::{
@@ -117,6 +117,8 @@ pub struct Verification {
     pub documents: u64,
     /// What a search would see, where store and index can be searched.
     pub view: Option<View>,
+    /// Open for as long as the view is read.
+    store: Option<Store>,
 }
 
 /// Looks at one agent's store and index. Nobody else can have the store meanwhile, and nothing of it is changed. With
@@ -124,14 +126,9 @@ pub struct Verification {
 ///
 /// # Errors
 /// [`StoreError`] when the store is missing, busy, of another format, or can't be reached. Damage is a finding.
-pub fn verify(
-    location: &StoreLocation,
-    options: &OpenCommitter,
-    analyzer: Arc<dyn Analyzer>,
-    postings: bool,
-) -> Result<Verification, StoreError> {
+pub fn verify(location: &StoreLocation, options: &OpenCommitter, postings: bool) -> Result<Verification, StoreError> {
     let mut verification = Verification::default();
-    let for_new = TextPipeline::new(analyzer, options.redaction.clone())?;
+    let for_new = TextPipeline::named(&options.analyzers, &options.analyzer, options.redaction.clone())?;
     let store_options = StoreOptions {
         files: Arc::clone(&options.files),
         create: false,
@@ -140,7 +137,7 @@ pub fn verify(
         schema: for_new.schema(),
         uuid: options.uuid,
     };
-    match examine(location, options, &store_options, for_new, postings, &mut verification) {
+    match examine(location, options, &store_options, postings, &mut verification) {
         Ok(view) => verification.view = view,
         Err(StoreError::Damaged { detail }) => verification.findings.add(FindingKind::StoreDamaged, detail),
         Err(other) => return Err(other),
@@ -153,7 +150,6 @@ fn examine(
     location: &StoreLocation,
     options: &OpenCommitter,
     store_options: &StoreOptions,
-    for_new: TextPipeline,
     postings: bool,
     seen: &mut Verification,
 ) -> Result<Option<View>, StoreError> {
@@ -162,12 +158,13 @@ fn examine(
         seen.findings.add(FindingKind::StoreDamaged, damage);
     }
     let snapshot = store.snapshot()?;
-    let pipeline = for_new.redacting(snapshot.schema()?.redaction_choice)?;
+    let pipeline = TextPipeline::of_schema(&options.analyzers, snapshot.schema()?)?;
     let mut verifier = Verifier { snapshot, pipeline, sessions: Sessions::default(), seen };
     verifier.transcripts()?;
     let index = verifier.index(&store, location, options, postings)?;
-    let Verifier { snapshot, sessions, .. } = verifier;
-    Ok(index.map(|index| View { index, snapshot, sessions }))
+    verifier.seen.store = Some(store);
+    let Verifier { snapshot, sessions, pipeline, .. } = verifier;
+    Ok(index.map(|index| View { index, snapshot, sessions, pipeline: Arc::new(pipeline) }))
 }
 
 struct Verifier<'v> {

@@ -296,7 +296,7 @@ impl Engine {
         range: Range<usize>,
         anchor: Option<usize>,
     ) -> Result<(), HistoryError> {
-        let redactor = self.committer.pipeline().redactor();
+        let redactor = view.pipeline.redactor();
         let mut rendered = Vec::with_capacity(range.len());
         for &seq in &conversation.seqs[range.clone()] {
             let message = view
@@ -492,12 +492,14 @@ impl Rendered {
                 raw_texts.push(raw);
             }
             let data = image_data(block);
+            // An importer that leaves data out says how much it was.
+            let omitted = block.get("omitted").and_then(Value::as_bool).filter(|omitted| *omitted);
             shown.push(HistoryBlock {
                 kind: kind.to_owned(),
                 text,
                 name: block.get("name").and_then(Value::as_str).map(|name| self.text(name, redactor)),
-                omitted: data.map(|_| true),
-                bytes: data.map(decoded_len),
+                omitted: data.map(|_| true).or(omitted),
+                bytes: data.map(decoded_len).or_else(|| omitted.and(block.get("bytes")).and_then(Value::as_u64)),
             });
         }
         if raw_texts.len() > 1 {

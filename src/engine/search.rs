@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::analysis::ExcerptUnit;
 use crate::commit::View;
 use crate::limits::{DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT};
 use crate::model::{MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
@@ -348,7 +349,7 @@ impl Engine {
     }
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let analyzer = self.committer.pipeline().analyzer();
+        let analyzer = view.pipeline.analyzer();
         request.check()?;
         let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
         let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
@@ -397,10 +398,17 @@ impl Engine {
             }
             let number = ranked.facts.number;
             let document = view.document(number).map_err(SearchFailure::from)?;
-            let mut excerpt = Excerpt::new(&finder.find(analyzer, &document.text), &phrases, style);
-            if let Some(limit) = request.excerpt_utf16 {
-                excerpt.cut(limit);
-            }
+            let matched = finder.find(analyzer, &document.text);
+            let excerpt = match analyzer.excerpt_unit() {
+                ExcerptUnit::Characters => Excerpt::of_characters(&matched, &phrases, request.excerpt_utf16),
+                ExcerptUnit::Tokens => {
+                    let mut excerpt = Excerpt::new(&matched, &phrases, style);
+                    if let Some(limit) = request.excerpt_utf16 {
+                        excerpt.cut(limit);
+                    }
+                    excerpt
+                }
+            };
             let explain = ranked.freqs.map(|f| HitExplanation { length: ranked.facts.length, f: f.into() });
             results.push(Hit {
                 session_key: document.session_key,

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::analysis::{Analyzer, TokenText, UnicodeWord};
+use crate::analysis::{Analyzer, TokenText};
 pub use crate::commit::{Finding, FindingKind};
 use crate::commit::{Findings, View, verify};
 use crate::index::{DocFacts, GroupedText, IndexView, Run, Tail};
@@ -67,12 +66,11 @@ impl Engine {
     /// ```
     pub fn verify(root: &Path, options: &OpenOptions, deep: bool) -> Result<VerifyReport, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        let analyzer: Arc<dyn Analyzer> = Arc::new(UnicodeWord);
-        let mut seen = verify(&location, &options.committer(), Arc::clone(&analyzer), deep)?;
+        let mut seen = verify(&location, &options.committer(), deep)?;
         let mut queries = 0;
         if deep && let Some(view) = &seen.view {
             // What is wrong with the index is said already where its reader panics.
-            let compare = || compare_queries(view, &*analyzer, &mut seen.findings);
+            let compare = || compare_queries(view, view.pipeline.analyzer(), &mut seen.findings);
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(compare)) {
                 Ok(Ok(compared)) => queries = compared,
                 Ok(Err(error)) => seen.findings.add(FindingKind::IndexDamaged, format!("a search failed: {error}")),

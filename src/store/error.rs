@@ -66,6 +66,14 @@ pub enum StoreError {
     /// it masks.
     #[error("{0}; the store was not opened, use the version that made it")]
     Redaction(#[from] RejectedPattern),
+    /// The store was made with, or is to be made with, an analyzer that this program does not know.
+    #[error("no analyzer {name:?} here, known: {known}; nothing was changed, use a program that has it")]
+    UnknownAnalyzer {
+        /// The analyzer's name.
+        name: String,
+        /// The names that are known.
+        known: String,
+    },
     /// A value does not fit into the database.
     #[error("a value of {bytes} bytes is too large to store; nothing was stored")]
     TooLarge {

@@ -12,6 +12,9 @@ use super::rows::{
 use super::{StoreError, tables};
 use crate::model::{DocNumber, SessionId, SessionKey, Timestamp};
 
+/// A session row as it was read, with its number.
+type ReadSession = (TranscriptNumber, Result<SessionRow, StoreError>);
+
 /// A pinned state of one store. Holding it keeps its pages from being reused.
 pub struct Snapshot {
     transaction: ReadTransaction,
@@ -95,12 +98,7 @@ impl Snapshot {
     }
 
     /// The same, with the number of a row that can't be read.
-    pub fn session_rows(
-        &self,
-    ) -> Result<
-        impl Iterator<Item = Result<(TranscriptNumber, Result<SessionRow, StoreError>), StoreError>> + use<>,
-        StoreError,
-    > {
+    pub fn session_rows(&self) -> Result<impl Iterator<Item = Result<ReadSession, StoreError>> + use<>, StoreError> {
         let mut range = guarded(|| Ok(self.sessions.range::<u64>(..)?))?;
         let mut ended = false;
         Ok(std::iter::from_fn(move || {
@@ -257,6 +255,20 @@ impl Snapshot {
                 None => Ok(None),
             }
         })
+    }
+
+    /// The notes whose name begins with `prefix`.
+    pub fn sources_below(&self, prefix: &str) -> Result<Vec<SourceRow>, StoreError> {
+        let table = self.transaction.open_table(tables::SOURCES)?;
+        let mut found = Vec::new();
+        for entry in table.range(prefix..)? {
+            let (name, row) = entry?;
+            if !name.value().starts_with(prefix) {
+                break;
+            }
+            found.push(rows::decode(row.value(), "source row")?);
+        }
+        Ok(found)
     }
 
     /// When a session was deleted on purpose, if it was.

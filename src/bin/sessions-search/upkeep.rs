@@ -17,7 +17,7 @@ impl Place<'_> {
     pub(crate) fn verify(&self, deep: bool) -> Result<u8, Failure> {
         let report = {
             let _waiting = self.waiting("comparing index and transcripts");
-            Engine::verify(&self.root, &self.options(false), deep)
+            Engine::verify(&self.root, &self.options(), deep)
         };
         let report = match report {
             Ok(report) => report,
@@ -70,7 +70,7 @@ impl Place<'_> {
         let agents = if named { vec![self.agent.clone()] } else { agents(&self.root)? };
         let mut copied = Vec::new();
         for agent in agents {
-            let mut options = self.options(false);
+            let mut options = self.options();
             options.agent = agent.clone();
             let engine = match Engine::open(&self.root, options) {
                 Ok(engine) => engine,
