@@ -467,6 +467,9 @@ fn new_session_id() -> SessionId {
 }
 
 #[cfg(test)]
+mod pruning_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::{Durability, FileHealth, Store, StoreOptions};

@@ -385,6 +385,7 @@ impl Engine {
             order: request.order,
             keep: wanted.saturating_add(1),
             explain: request.explain,
+            prune: true,
             stop: &stop,
         };
         let found = execute(&view.index, &search, view)?;

@@ -11,6 +11,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet as _, InvertedIndexReader, SegmentReader, Term};
 
 use super::Hidden;
+use super::impacts::{ImpactsCache, ImpactsCursor};
 use super::part::{DeadDocs, DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 use super::schema::Fields;
 use crate::model::{DocNumber, Ordinal, Role, Timestamp};
@@ -22,6 +23,7 @@ struct Columns {
     role: Column<u64>,
     ordinal: Column<u64>,
     length: Column<u64>,
+    impacts: ImpactsCache,
     /// In memory from the first search on: visited for every match.
     ordinals: OnceLock<Vec<u32>>,
     lengths: OnceLock<Vec<u32>>,
@@ -61,6 +63,7 @@ impl Segment {
                     role: fast.u64("role")?,
                     ordinal: fast.u64("ordinal")?,
                     length: fast.u64("length")?,
+                    impacts: ImpactsCache::default(),
                     ordinals: OnceLock::new(),
                     lengths: OnceLock::new(),
                 })
@@ -223,6 +226,15 @@ impl Part for SegmentInView<'_> {
             each(SegmentCursor(self.segment.text.read_postings_from_terminfo(info, record_option(positions))?));
         }
         Ok(())
+    }
+
+    fn impacts(
+        &self,
+        term: &str,
+        average_length: f64,
+        weigh: &dyn Fn(u32, u32) -> f64,
+    ) -> io::Result<Option<ImpactsCursor>> {
+        self.segment.columns.impacts.get(self, term, || self.cursor(term, false), average_length, weigh)
     }
 
     fn facts(&self, doc: LocalDoc) -> DocFacts {

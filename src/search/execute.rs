@@ -7,6 +7,7 @@ use super::collector::{Candidate, Collector};
 use super::filter::Filter;
 use super::phrase::{PhraseDocs, phrase_docs};
 use super::phrase_set::{DistinctPhrase, PhraseSet};
+use super::pruning::Pruning;
 use crate::index::{DocFacts, IndexView, NO_MORE_DOCS, Part};
 use crate::model::{TextSource, TextSourceError};
 
@@ -24,6 +25,8 @@ pub struct Search<'q> {
     pub keep: usize,
     /// Whether to keep each hit's frequencies.
     pub explain: bool,
+    /// Whether documents that can't be among the best may be passed over. The answer is the same.
+    pub prune: bool,
     /// Asked now and then; once it says yes the search ends with [`SearchFailure::Stopped`].
     pub stop: &'q dyn Fn() -> bool,
 }
@@ -74,7 +77,7 @@ pub enum SearchFailure {
 }
 
 /// How many documents are visited between two questions whether to stop.
-const STOP_INTERVAL: u32 = 4_096;
+const STOP_INTERVAL: u32 = if cfg!(test) { 64 } else { 4_096 };
 
 /// Runs one search.
 ///
@@ -166,6 +169,13 @@ fn collect_part<P: Part>(
     by_size.sort_by_key(|&i| docs[i].size_hint());
     let Some((&lead, rest)) = by_size.split_first() else { return Ok(()) };
     let dead = part.dead();
+    let mut pruning = match search.order {
+        Order::Relevance if search.prune && Pruning::pays(docs[lead].size_hint(), search.keep) => {
+            let phrases = search.phrases.distinct().iter().zip(scorer.idfs);
+            Pruning::new(part, phrases.map(|(d, idf)| (&d.phrase, idf * f64::from(d.repeats))), scorer.bm25)?
+        }
+        _ => None,
+    };
     let mut freqs = vec![0u32; docs.len()];
     let mut until_stop = STOP_INTERVAL;
     let mut doc = docs[lead].doc();
@@ -176,6 +186,16 @@ fn collect_part<P: Part>(
                 return Err(SearchFailure::Stopped);
             }
             until_stop = STOP_INTERVAL;
+        }
+        if let (Some(pruning), Some(worst)) = (&mut pruning, collector.score_threshold()) {
+            let next = pruning.next(doc, worst);
+            if next == NO_MORE_DOCS {
+                break;
+            }
+            if next != doc {
+                doc = docs[lead].seek(next);
+                continue;
+            }
         }
         if search.filter.admits_session(part.ordinal(doc)) && !dead.contains(doc) {
             for &other in rest {
