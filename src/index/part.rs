@@ -83,6 +83,8 @@ pub trait Part {
     fn facts(&self, doc: LocalDoc) -> DocFacts;
     /// Its exact length in tokens.
     fn length(&self, doc: LocalDoc) -> u32;
+    /// When it was said.
+    fn timestamp(&self, doc: LocalDoc) -> Timestamp;
     /// Its session's ordinal.
     fn ordinal(&self, doc: LocalDoc) -> Ordinal;
     /// Documents of this part that must not be found.

@@ -239,11 +239,10 @@ impl Part for SegmentInView<'_> {
 
     fn facts(&self, doc: LocalDoc) -> DocFacts {
         let columns = &self.segment.columns;
-        let timestamp = columns.timestamp.first(doc).unwrap_or(0);
         DocFacts {
             number: DocNumber(columns.number.first(doc).unwrap_or(0)),
             ordinal: self.ordinal(doc),
-            timestamp: Timestamp::from_millis(timestamp).unwrap_or(Timestamp::UNKNOWN),
+            timestamp: self.timestamp(doc),
             role: if columns.role.first(doc) == Some(0) { Role::User } else { Role::Assistant },
             length: self.length(doc),
         }
@@ -251,6 +250,11 @@ impl Part for SegmentInView<'_> {
 
     fn length(&self, doc: LocalDoc) -> u32 {
         self.lengths[doc as usize]
+    }
+
+    fn timestamp(&self, doc: LocalDoc) -> Timestamp {
+        let millis = self.segment.columns.timestamp.first(doc).unwrap_or(0);
+        Timestamp::from_millis(millis).unwrap_or(Timestamp::UNKNOWN)
     }
 
     fn ordinal(&self, doc: LocalDoc) -> Ordinal {
