@@ -65,8 +65,8 @@ fn what_is_passed_over_would_not_have_been_kept() {
         let gone = SessionKey::parse(&format!("agent:main:s{}", round * 8 + 3)).unwrap();
         engine.delete_key(&gone, Timestamp::from_millis(8).unwrap()).unwrap();
         let view = engine.committer.pin();
-        let mut some = Filter::default();
-        some.sessions = Some(view.sessions.iter().step_by(3).map(|row| row.ordinal).collect::<OrdinalSet>());
+        let sessions = view.sessions.iter().step_by(3).map(|row| row.ordinal).collect::<OrdinalSet>();
+        let some = Filter { sessions: Some(sessions), ..Filter::default() };
         for _ in 0..60 {
             let words: Vec<String> = (0..=dice.below(3)).map(|_| format!("w{}", dice.skewed(12))).collect();
             let (query, keep) = (words.join(if dice.below(8) == 0 { "-" } else { " " }), 1 + dice.below(40) as usize);
