@@ -20,4 +20,4 @@ pub use committer::{Committer, OpenCommitter};
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::{PreparedEvent, TextPipeline};
-pub use view::View;
+pub use view::{Sessions, View};

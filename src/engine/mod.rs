@@ -5,6 +5,8 @@ mod import;
 mod list;
 mod search;
 mod status;
+mod stores;
+mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{PendingSession, StatusReport};
+pub use stores::{AskError, Stores};
 
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{

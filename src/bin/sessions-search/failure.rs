@@ -3,7 +3,8 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, RekeyError, SearchError, StoreError,
+    AppendError, AskError, DeleteError, HistoryError, IdError, ImportError, ListError, Refusal, RekeyError,
+    SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -12,6 +13,8 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const NOTHING: u8 = 1;
 /// Bad input or usage.
 pub(crate) const USAGE: u8 = 2;
+/// Not for this caller.
+const FORBIDDEN: u8 = 3;
 /// Store busy.
 const BUSY: u8 = 4;
 /// Store damaged.
@@ -28,6 +31,8 @@ pub(crate) enum Failure {
     ClosedPipe,
     /// The words of the call are off.
     Input(String),
+    /// What was asked for may not be seen by this caller.
+    Forbidden(String),
     /// The store is held by another process.
     Busy(String),
     /// The store can't be read.
@@ -43,6 +48,7 @@ impl Failure {
         match self {
             Self::ClosedPipe => DONE,
             Self::Input(_) => USAGE,
+            Self::Forbidden(_) => FORBIDDEN,
             Self::Busy(_) => BUSY,
             Self::Damaged(_) => DAMAGED,
             Self::Io(_) => IO,
@@ -54,7 +60,15 @@ impl Failure {
         match self {
             Self::ClosedPipe => "the reader closed the pipe",
             Self::Bug => "this is a bug, see above; what was acknowledged is stored, please report it",
-            Self::Input(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
+            Self::Input(text) | Self::Forbidden(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
+        }
+    }
+
+    /// The `status` of a failure in JSON.
+    pub(crate) fn status(&self) -> &'static str {
+        match self {
+            Self::Forbidden(_) => "forbidden",
+            _ => "error",
         }
     }
 }
@@ -103,6 +117,16 @@ impl From<SearchError> for Failure {
             SearchError::Store(error) => error.into(),
             SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl<E: Into<Self>> From<AskError<E>> for Failure {
+    fn from(error: AskError<E>) -> Self {
+        match error {
+            AskError::Refused(refusal @ Refusal::Forbidden(_)) => Self::Forbidden(refusal.to_string()),
+            AskError::Refused(refusal) => Self::Input(refusal.to_string()),
+            AskError::Failed(error) => error.into(),
         }
     }
 }

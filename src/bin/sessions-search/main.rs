@@ -4,8 +4,10 @@
 //! Clock, environment and current folder are read here and nowhere else.
 
 mod args;
+mod caller;
 mod environment;
 mod failure;
+mod mcp;
 mod output;
 mod run;
 
@@ -49,7 +51,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         return failure::USAGE.into();
     }
     let text = usage_line(&error.render().to_string());
-    output::print_failure(wants_json, &format!("{text}; `--help` says what can be given"));
+    output::print_failure(wants_json, "error", &format!("{text}; `--help` says what can be given"));
     failure::USAGE.into()
 }
 

@@ -33,9 +33,9 @@ struct JsonFailure<'f> {
 }
 
 /// One line: JSON on standard output, or text on standard error.
-pub(crate) fn print_failure(json: bool, error: &str) {
+pub(crate) fn print_failure(json: bool, status: &'static str, error: &str) {
     if json {
-        if let Ok(text) = serde_json::to_string(&JsonFailure { status: "error", error }) {
+        if let Ok(text) = serde_json::to_string(&JsonFailure { status, error }) {
             let _ = writeln!(io::stdout(), "{text}");
         }
     } else {
@@ -72,7 +72,7 @@ impl Output {
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
-        print_failure(self.json, failure.text());
+        print_failure(self.json, failure.status(), failure.text());
     }
 
     /// One JSON value and a newline.
