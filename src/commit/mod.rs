@@ -22,4 +22,4 @@ pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
-pub use view::View;
+pub use view::{Sessions, View};

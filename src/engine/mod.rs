@@ -5,6 +5,8 @@ mod import;
 mod list;
 mod search;
 mod status;
+mod stores;
+mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use stores::{AskError, Stores};
 
 use crate::analysis::{Analyzer, UnicodeWord};
 use crate::commit::{
@@ -72,6 +75,15 @@ impl Default for OpenOptions {
             #[cfg(feature = "__internal_faults")]
             tuning: Tuning::default(),
         }
+    }
+}
+
+impl OpenOptions {
+    fn files(&self) -> Arc<dyn Files> {
+        #[cfg(feature = "__internal_faults")]
+        return Arc::clone(&self.files);
+        #[cfg(not(feature = "__internal_faults"))]
+        Arc::new(SystemFiles)
     }
 }
 
@@ -198,10 +210,11 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
+        let files = options.files();
         #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
+        let tuning = options.tuning.clone();
         #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let tuning = Tuning::default();
         let repairing = options.repairing.clone();
         let open = OpenCommitter {
             files,
@@ -386,6 +399,14 @@ pub enum RekeyError {
         /// The key.
         key: SessionKey,
     },
+    /// The new key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was changed")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -399,6 +420,9 @@ impl Engine {
     pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
         if new.is_incognito() {
             return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        if new.agent_part().is_some_and(|agent| agent != self.agent.as_str()) {
+            return Err(RekeyError::OtherAgent { key: new.clone(), agent: self.agent.clone() });
         }
         self.committer.heal()?;
         Ok(self.committer.rekey(old.clone(), new.clone())??)

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::caller::CallerArgs;
+
 /// Keep AI agents' conversation transcripts and find words in them.
 #[derive(Debug, Parser)]
 #[command(name = "sessions-search", version, about, max_term_width = 100)]
@@ -11,9 +13,9 @@ pub(crate) struct Cli {
     /// Root folder of the store [default: $SESSIONS_SEARCH_STORE, else the platform's data folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
-    /// Whose sessions
-    #[arg(long, global = true, value_name = "ID", default_value = "main")]
-    pub(crate) agent: String,
+    /// Whose sessions [default: main]
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) agent: Option<String>,
     /// Print exactly one JSON value (one a line for `append`)
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
+    /// Serve the tools to a model: MCP on standard input and output
+    Mcp(McpArgs),
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +150,8 @@ pub(crate) struct SearchArgs {
     /// Show n, idf, f and length for each piece and hit
     #[arg(long)]
     pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -179,6 +185,8 @@ pub(crate) struct HistoryArgs {
     /// Keep tool results
     #[arg(long)]
     pub(crate) include_tools: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -189,6 +197,17 @@ pub(crate) struct SessionsArgs {
     /// Sessions at most
     #[arg(long, value_name = "N", default_value = "50")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Answer as the operator: every session of the agent
+    #[arg(long, conflicts_with = "caller")]
+    pub(crate) operator: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]
