@@ -68,7 +68,9 @@
 //! | read transcripts from files | [`Engine::import`], [`ImportOptions`], and the account it gives: [`ImportSummary`] |
 //! | search by session, role, time, prefix, page | [`SearchRequest`]; the answer is a [`SearchAnswer`] |
 //! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
+//! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
+//! | index with another analyzer or redaction | [`Engine::reindex`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
 //! | answer a session by what it may see, over several agents | [`Stores`], [`Requester`], [`Answer`] |
 //! | give a model its tools, or a gateway its method | [`tools`] |
@@ -98,7 +100,6 @@
 //!
 //! # Not yet
 //!
-//! Deleting hides at once and for good, and leaves bytes in the files until they are used again.
 //!
 //! # Features
 //!
@@ -123,14 +124,17 @@ pub use access::resolve::Refusal;
 pub use access::rules::Denial;
 pub use access::stages::Answer;
 pub use access::{AgentToAgent, Requester, RequesterError, SandboxClamp, Visibility};
-pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
+pub use analysis::{
+    Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
+};
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
-    Anchor, AppendError, AppendRequest, AskError, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
-    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
-    SessionSummary, SkippedFile, StatusReport, Stores,
+    Anchor, AppendError, AppendRequest, AskError, BackupError, CompactError, Compacted, Coverage, DeleteError,
+    EmptyReason, Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError,
+    HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress,
+    ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation,
+    ReindexRequest, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
+    StatusReport, Stores, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{

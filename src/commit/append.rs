@@ -1,5 +1,7 @@
 //! Storing events: session, ids, parent, time, and the documents they bring or take away (contract §1.7, §4.2).
 
+use std::sync::Arc;
+
 use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
 use crate::commit::transaction::Transaction;
 use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
@@ -132,7 +134,11 @@ impl Committer {
         let write = move |transaction: &mut Transaction<'_, '_>| {
             let mut outcomes = Vec::with_capacity(batches.len());
             for batch in &batches {
-                outcomes.push(store.events(transaction, &batch.target, &batch.events)?);
+                // A session begins with its first event, not with lines that hold none.
+                outcomes.push(match batch.events.as_slice() {
+                    [] => Ok(Vec::new()),
+                    events => store.events(transaction, &batch.target, events)?,
+                });
                 transaction.tables.put_source(&batch.path, &batch.source)?;
             }
             Ok((outcomes, transaction.take_bulk()))
@@ -144,13 +150,12 @@ impl Committer {
     }
 
     fn storing(&self, origin: Origin) -> Storing {
-        Storing { pipeline: self.pipeline().clone(), tuning: self.tuning().clone(), origin }
+        Storing { tuning: self.tuning().clone(), origin }
     }
 }
 
 /// How events are stored, whichever they are.
 struct Storing {
-    pipeline: TextPipeline,
     tuning: Tuning,
     origin: Origin,
 }
@@ -275,13 +280,15 @@ impl EventWriter<'_, '_, '_> {
             _ => (event.timestamp, false),
         };
         let seq = self.session.next_seq;
+        let pipeline = Arc::clone(&self.transaction.pipeline);
+        let text = prepared.text(&pipeline);
         let row = EventRow {
             tree,
             rebased: parent.is_some(),
             timestamp,
             timed,
             is_header: event.kind == EventKind::Header,
-            text_bytes: prepared.text.as_ref().map_or(0, |text| text.text.len() as u32),
+            text_bytes: text.as_ref().map_or(0, |text| text.text.len() as u32),
             normalised: prepared.normalised.as_deref(),
             raw: &prepared.raw,
         };
@@ -298,7 +305,7 @@ impl EventWriter<'_, '_, '_> {
         let indexed = match forward {
             Forward::OnPath(head) => {
                 self.session.head = Some(head);
-                self.index(prepared, seq, timestamp)?
+                self.index(event, text.as_deref(), seq, timestamp)?
             }
             Forward::OffPath(head) => {
                 self.session.head = Some(head);
@@ -372,8 +379,14 @@ impl EventWriter<'_, '_, '_> {
     }
 
     /// Makes a message of the active path findable; `false` when it has no text or the session waits for a rebuild.
-    fn index(&mut self, prepared: &PreparedEvent, seq: u64, timestamp: Timestamp) -> Result<bool, StoreError> {
-        let (Some(text), Some((id, message))) = (&prepared.text, prepared.event.searchable()) else {
+    fn index(
+        &mut self,
+        event: &Event,
+        text: Option<&SearchableText>,
+        seq: u64,
+        timestamp: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (Some(text), Some((id, message))) = (text, event.searchable()) else {
             return Ok(false);
         };
         let message = IndexedMessage { seq, id, role: message.role, timestamp, text };
@@ -439,7 +452,8 @@ impl EventWriter<'_, '_, '_> {
         }
         let already: std::collections::BTreeSet<u64> = active.iter().map(|&(seq, _)| seq).collect();
         for &added in path.difference(&already) {
-            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, &self.how.pipeline);
+            let pipeline = Arc::clone(&self.transaction.pipeline);
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, &pipeline);
             if let Some(Some(message)) = self.transaction.tables.with_event(self.transcript, added, read)? {
                 add_document(self.transaction, self.session, self.transcript, &message.indexed())?;
             }

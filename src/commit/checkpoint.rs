@@ -169,10 +169,11 @@ impl Committer {
             None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(false)?;
-        let analyzer = self.pipeline().analyzer();
+        let pipeline = self.pipeline();
         for facts in view.index.frozen.runs().iter().flat_map(|run| run.docs()) {
             // A document without a row was killed after it was frozen.
-            let tokens = view.snapshot.with_document(facts.number, |row| TokenText::new(analyzer, row.text))?;
+            let tokens =
+                view.snapshot.with_document(facts.number, |row| TokenText::new(pipeline.analyzer(), row.text))?;
             if let Some(tokens) = tokens {
                 folder.add(facts, &tokens)?;
             }
@@ -188,7 +189,7 @@ impl Committer {
                 }
             }
         }
-        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, &self.pipeline(), &intent))?;
         let segments = folder.segments().to_vec();
         self.publish_index(|index| {
             index.segments = segments;
@@ -237,7 +238,7 @@ impl Committer {
         state.take_bulk();
         let snapshot = self.snapshot()?;
         let place = self.index_place();
-        match recovery::open_folder(&place, self.uuid()?, self.pipeline(), snapshot.index_notes()?) {
+        match recovery::open_folder(&place, self.uuid()?, &self.pipeline(), snapshot.index_notes()?) {
             Opened::Usable(folder, note) if state.rebuild_until.is_some() => {
                 state.folder = Some(*folder);
                 state.covered = note;
@@ -349,7 +350,7 @@ impl Committer {
             });
             if wanted {
                 added += 1;
-                let tokens = TokenText::new(self.pipeline().analyzer(), row.text);
+                let tokens = TokenText::new(view.pipeline.analyzer(), row.text);
                 if let Err(error) = folder.add(&facts_of(number, &row), &tokens) {
                     failed = Some(error);
                     return Ok(ControlFlow::Break(()));
@@ -370,7 +371,7 @@ impl Committer {
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
             Ok(intent)
         })?;
-        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, &self.pipeline(), &intent))?;
         state.covered = intent;
         Ok(())
     }
@@ -411,6 +412,20 @@ impl Committer {
                 folder.release_writer();
             }
             Ok(folder.is_merging())
+        })
+    }
+
+    /// Rewrites the segments without what is deleted in them, and shows the new ones.
+    pub(super) fn purge_index(&self) -> Result<(), CheckpointError> {
+        self.with_index(|state| {
+            let Some(folder) = &mut state.folder else { return Ok(()) };
+            folder.purge()?;
+            let segments = folder.segments().to_vec();
+            if state.rebuild_until.is_none() {
+                self.publish_index(|index| index.segments = segments)?;
+            }
+            folder.release_writer();
+            Ok(())
         })
     }
 

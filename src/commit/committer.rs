@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::checkpoint::IndexState;
 use super::maintenance::Signals;
@@ -14,7 +14,7 @@ use super::recovery;
 use super::transaction::{Effects, Transaction};
 use super::tuning::Tuning;
 use super::view::{View, ViewCell};
-use crate::analysis::Analyzer;
+use crate::analysis::Analyzers;
 use crate::files::Files;
 use crate::index::IndexPlace;
 use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
@@ -39,6 +39,10 @@ pub struct OpenCommitter {
     pub tuning: Tuning,
     /// What a store that is made redacts. One that is there knows what it was made with.
     pub redaction: Redaction,
+    /// The name of the analyzer of a store that is made.
+    pub analyzer: String,
+    /// The analyzers a store may have.
+    pub analyzers: Analyzers,
 }
 
 /// Outcome of one queued write, filled in by whoever leads its group.
@@ -84,7 +88,6 @@ const MAX_GROUP: usize = 256;
 pub struct Committer {
     location: StoreLocation,
     options: OpenCommitter,
-    pipeline: TextPipeline,
     /// `None` only when opening it again after a failure has failed too.
     store: RwLock<Option<Store>>,
     health: Arc<FileHealth>,
@@ -119,21 +122,17 @@ impl Committer {
     ///
     /// # Errors
     /// [`StoreError`], as [`Store::open`] says. Whatever is wrong with the index is no error: it is rebuilt.
-    pub fn open(
-        location: StoreLocation,
-        options: OpenCommitter,
-        analyzer: Arc<dyn Analyzer>,
-    ) -> Result<Self, StoreError> {
+    pub fn open(location: StoreLocation, options: OpenCommitter) -> Result<Self, StoreError> {
         let health = Arc::<FileHealth>::default();
-        let for_new = TextPipeline::new(analyzer, options.redaction.clone())?;
+        let for_new = TextPipeline::named(&options.analyzers, &options.analyzer, options.redaction.clone())?;
         let store = open_store(&location, &options, &for_new, &health, options.create)?;
-        let pipeline = for_new.redacting(store.snapshot()?.schema()?.redaction_choice)?;
+        let schema = store.snapshot()?.schema()?;
+        let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
             location,
             options,
-            pipeline,
             store: RwLock::new(Some(store)),
             health,
             reopening: Mutex::default(),
@@ -173,15 +172,15 @@ impl Committer {
 
     /// How texts become tokens here.
     #[must_use]
-    pub fn pipeline(&self) -> &TextPipeline {
-        &self.pipeline
+    pub fn pipeline(&self) -> Arc<TextPipeline> {
+        Arc::clone(&self.pin().pipeline)
     }
 
     pub(super) fn index_place(&self) -> IndexPlace {
         index_place(&self.location, &self.options)
     }
 
-    fn with_store<R, E: From<StoreError>>(&self, with: impl FnOnce(&Store) -> Result<R, E>) -> Result<R, E> {
+    pub(super) fn with_store<R, E: From<StoreError>>(&self, with: impl FnOnce(&Store) -> Result<R, E>) -> Result<R, E> {
         match &*self.store.read() {
             Some(store) => with(store),
             None => Err(StoreError::Poisoned { detail: "it could not be opened again yet".into() }.into()),
@@ -229,32 +228,92 @@ impl Committer {
         let mut index = self.index.lock();
         let _writing = self.writing.lock();
         let mut slot = self.store.write();
-        // Let go before the same files are opened anew: the locks on them are these handles'.
-        *slot = None;
-        index.folder = None;
-        let opened = open_store(&self.location, &self.options, &self.pipeline, &self.health, false).and_then(|store| {
-            recovery::adopt_schema(&store, &self.pipeline)?;
-            Ok((recovery::recover(&store, self.index_place(), &self.pipeline, self.tuning())?, store))
-        });
-        match opened {
-            Ok(((state, view), store)) => {
+        let opened = self.reopen(&self.pipeline(), &mut index, &mut slot).map(|view| self.show_recovered(view));
+        match &opened {
+            Ok(()) => {
                 tracing::info!("the store was opened again after a failure of the disk");
-                *index = state;
-                self.signals.note_tail(&view.index.tail, self.tuning());
-                self.view.publish(view);
-                self.reopened.fetch_add(1, Ordering::Relaxed);
-                *slot = Some(store);
                 reopening.failure = None;
-                Ok(())
             }
             Err(error) => {
                 tracing::warn!(%error, "the store could not be opened again");
+                reopening.failure = Some(error.clone());
+            }
+        }
+        opened
+    }
+
+    /// Opens the store's file anew and recovers from what is in it. The caller has stopped everybody else, and shows
+    /// the view. After an error nothing can be written until [`Self::heal`] succeeds.
+    pub(super) fn reopen(
+        &self,
+        pipeline: &Arc<TextPipeline>,
+        index: &mut IndexState,
+        slot: &mut Option<Store>,
+    ) -> Result<View, StoreError> {
+        // Let go before the same files are opened anew: the locks on them are these handles'.
+        *slot = None;
+        index.folder = None;
+        let opened = open_store(&self.location, &self.options, pipeline, &self.health, false).and_then(|store| {
+            let schema = store.snapshot()?.schema()?;
+            let pipeline = if schema == pipeline.schema() {
+                Arc::clone(pipeline)
+            } else {
+                Arc::new(TextPipeline::of_schema(&self.options.analyzers, schema)?)
+            };
+            recovery::adopt_schema(&store, &pipeline)?;
+            Ok((recovery::recover(&store, self.index_place(), &pipeline, self.tuning())?, store))
+        });
+        match opened {
+            Ok(((state, view), store)) => {
+                *index = state;
+                *slot = Some(store);
+                Ok(view)
+            }
+            Err(error) => {
                 self.health.note_failure();
                 index.unsettled = true;
-                reopening.failure = Some(error.clone());
                 Err(error)
             }
         }
+    }
+
+    /// Runs `work` with the index, the store and the view to itself: nobody writes, and nobody reads an older state.
+    pub(super) fn alone<R>(
+        &self,
+        work: impl FnOnce(&mut IndexState, &mut Option<Store>, &ViewCell) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        let mut index = self.index.lock();
+        let _writing = self.writing.lock();
+        let mut slot = self.store.write();
+        work(&mut index, &mut slot, &self.view)
+    }
+
+    /// Shows what recovery has read anew. The caller holds `writing`. Whoever was writing a session's documents has lost
+    /// the right to.
+    pub(super) fn show_recovered(&self, view: View) {
+        self.note_recovered(&view);
+        self.view.publish(view);
+    }
+
+    /// The same where somebody else shows it.
+    pub(super) fn note_recovered(&self, view: &View) {
+        self.signals.note_tail(&view.index.tail, self.tuning());
+        self.reopened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keeps writers out until the result is dropped.
+    pub(super) fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock()
+    }
+
+    /// Something may be on disk that is not in view: the store is opened again by the next operation.
+    pub(super) fn note_failure(&self) {
+        self.health.note_failure();
+    }
+
+    /// The analyzers this store may have.
+    pub(super) fn analyzers(&self) -> &Analyzers {
+        &self.options.analyzers
     }
 
     /// Runs `write` in a transaction, commits and publishes before it returns. Writes of other threads may share
@@ -291,7 +350,8 @@ impl Committer {
             let mut at = 0;
             let committed = self.with_store(|store| {
                 store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
-                    let mut transaction = Transaction::begin(tables, self.reopened.load(Ordering::Relaxed))?;
+                    let opening = self.reopened.load(Ordering::Relaxed);
+                    let mut transaction = Transaction::begin(tables, opening, self.pipeline())?;
                     for (i, write) in group.writes.iter_mut().enumerate() {
                         at = i;
                         write.run(&mut transaction)?;
@@ -331,7 +391,7 @@ impl Committer {
         }
         effects.apply(&mut index);
         self.signals.note_tail(&index.tail, self.tuning());
-        self.view.publish(View { index, snapshot, sessions });
+        self.view.publish(View { index, snapshot, sessions, pipeline: Arc::clone(&old.pipeline) });
         Ok(())
     }
 
@@ -342,7 +402,8 @@ impl Committer {
         let old = self.view.pin();
         let mut index = old.index.clone();
         change(&mut index);
-        self.view.publish(View { index, snapshot, sessions: old.sessions.clone() });
+        let (sessions, pipeline) = (old.sessions.clone(), Arc::clone(&old.pipeline));
+        self.view.publish(View { index, snapshot, sessions, pipeline });
         Ok(())
     }
 }
@@ -389,7 +450,7 @@ fn open_store(
     Store::open(location, &store_options, health, Arc::clone(&options.repairing))
 }
 
-fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
+pub(super) fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
     IndexPlace {
         files: Arc::clone(&options.files),
         path: location.index(),

@@ -3,7 +3,8 @@
 use super::Committer;
 use super::transaction::Transaction;
 use crate::model::{SessionId, SessionKey, Timestamp};
-use crate::store::{StoreError, TranscriptNumber};
+use crate::store::{SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber};
+use crate::transcript::Head;
 
 /// What a deletion took away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -132,6 +133,39 @@ impl Committer {
     /// As [`Committer::delete_session`].
     pub fn revive(&self, id: SessionId) -> Result<(), StoreError> {
         self.submit(move |transaction| transaction.tables.set_tombstone(&id, None))
+    }
+}
+
+impl Committer {
+    /// Empties a session whose source says anew what it said before, and notes that the source is to be read from its
+    /// beginning. Key, names and lineage stay.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`].
+    pub fn begin_anew(&self, id: SessionId, path: String, source: SourceRow) -> Result<(), StoreError> {
+        self.submit(move |transaction| {
+            if let Some(transcript) = transaction.tables.transcript(&id)?
+                && let Some(row) = transaction.session(transcript)?.cloned()
+            {
+                let is_current = transaction.tables.current_window(&row.session_key)? == Some(transcript);
+                transaction.remove_session(transcript, &row)?;
+                let fresh = SessionRow {
+                    updated_at: row.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
+                    title: None,
+                    state: SessionState::Ready,
+                    ordinal: transaction.next_ordinal(),
+                    head: Some(Head::default()),
+                    next_seq: 0,
+                    event_bytes: 0,
+                    documents: 0,
+                    tokens: 0,
+                    revision: 0,
+                    ..row
+                };
+                transaction.add_session(fresh, is_current)?;
+            }
+            transaction.tables.put_source(&path, &source)
+        })
     }
 }
 

@@ -6,20 +6,25 @@
 mod append;
 mod checkpoint;
 mod committer;
+mod compact;
 mod lifecycle;
 mod maintenance;
 mod prepare;
 mod rebuild;
 mod recovery;
+mod reindex;
 mod transaction;
 mod tuning;
+mod verify;
 mod view;
 
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
+pub use compact::{CompactError, Compacted};
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
+pub use verify::{Finding, FindingKind, Findings, verify};
 pub use view::{Sessions, View};

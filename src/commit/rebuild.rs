@@ -187,10 +187,10 @@ impl Committer {
 
     /// Writes the documents of these rows. `false`: the claim is lost.
     fn write_documents(&self, snapshot: &Snapshot, claim: Claim, seqs: &[u64]) -> Result<bool, StoreError> {
-        let tuning = self.tuning();
+        let (tuning, pipeline) = (self.tuning(), self.pipeline());
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for (i, &seq) in seqs.iter().enumerate() {
-            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, self.pipeline());
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, &pipeline);
             if let Some(message) = snapshot.with_event(claim.transcript, seq, read)?.flatten() {
                 bytes += message.text.text.len();
                 batch.push(message);
@@ -236,7 +236,7 @@ impl Committer {
 
     /// Takes in what was stored since `progress`, and makes the rebuild the session's documents.
     fn publish_rebuild(&self, claim: Claim, progress: Progress) -> Result<(Published, Progress), StoreError> {
-        let pipeline = self.pipeline().clone();
+        let pipeline = self.pipeline();
         let progress = Arc::new(progress);
         let (shared, transcript) = (Arc::clone(&progress), claim.transcript);
         let (rows, bytes) = (self.tuning().session_batch_rows, self.tuning().session_batch_bytes);

@@ -1,6 +1,7 @@
 //! Opening: what of the index is usable, and what has to come from the store.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::checkpoint::{IndexState, facts_of, payload};
 use super::prepare::TextPipeline;
@@ -10,7 +11,8 @@ use crate::analysis::TokenText;
 use crate::index::{GroupedText, Hidden, IndexFolder, IndexPlace, IndexView, Run, Tail};
 use crate::model::{DocNumber, Ordinal};
 use crate::store::{
-    Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
+    Death, Durability, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionState, Snapshot, Statistics, Store,
+    StoreError,
 };
 
 /// What became of the index folder.
@@ -46,7 +48,7 @@ pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPi
 pub(super) fn recover(
     store: &Store,
     place: IndexPlace,
-    pipeline: &TextPipeline,
+    pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
     let snapshot = store.snapshot()?;
@@ -68,20 +70,7 @@ pub(super) fn recover(
         }
     }
 
-    let mut hidden = Hidden::default();
-    for (_, death) in snapshot.deaths(state.covered.deaths)? {
-        match death {
-            Death::Ordinal(ordinal) => hidden.hide_ordinal(ordinal),
-            Death::Documents { ordinal, numbers } => {
-                numbers.iter().for_each(|number| hidden.hide_document(DocNumber(*number), ordinal));
-            }
-        }
-    }
-    // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
-    for session in sessions.iter().filter(|session| session.state != SessionState::Ready) {
-        hidden.hide_ordinal(session.ordinal);
-    }
-
+    let hidden = hidden(&snapshot, &sessions, state.covered)?;
     let mut index = IndexView { hidden, watermark: state.covered.documents, ..IndexView::default() };
     match replay(&snapshot, &sessions, pipeline, state.covered.documents, tuning.max_replay_documents)? {
         Some(tail) => {
@@ -104,11 +93,29 @@ pub(super) fn recover(
     let statistics = snapshot.statistics()?;
     index.num_documents = statistics.documents;
     index.num_tokens = statistics.tokens;
-    Ok((state, View { index, snapshot, sessions }))
+    Ok((state, View { index, snapshot, sessions, pipeline: Arc::clone(pipeline) }))
+}
+
+/// What an index that covers `covered` holds and must not answer.
+pub(super) fn hidden(snapshot: &Snapshot, sessions: &Sessions, covered: IndexNote) -> Result<Hidden, StoreError> {
+    let mut hidden = Hidden::default();
+    for (_, death) in snapshot.deaths(covered.deaths)? {
+        match death {
+            Death::Ordinal(ordinal) => hidden.hide_ordinal(ordinal),
+            Death::Documents { ordinal, numbers } => {
+                numbers.iter().for_each(|number| hidden.hide_document(DocNumber(*number), ordinal));
+            }
+        }
+    }
+    // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
+    for session in sessions.iter().filter(|session| session.state != SessionState::Ready) {
+        hidden.hide_ordinal(session.ordinal);
+    }
+    Ok(hidden)
 }
 
 /// The documents from `from` on as a tail; `None` when there are too many.
-fn replay(
+pub(super) fn replay(
     snapshot: &Snapshot,
     sessions: &Sessions,
     pipeline: &TextPipeline,
@@ -146,9 +153,12 @@ fn replay(
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
     let snapshot = store.snapshot()?;
     let schema = pipeline.schema();
-    if snapshot.schema()? == schema {
-        return Ok(());
-    }
+    if snapshot.schema()? == schema { Ok(()) } else { make_all_pending(store, &schema) }
+}
+
+/// Makes every session pending, in one transaction with the schema: what was made before is never shown again.
+pub(super) fn make_all_pending(store: &Store, schema: &SchemaRow) -> Result<(), StoreError> {
+    let snapshot = store.snapshot()?;
     store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
         let mut counters = tables.counters()?;
         for entry in snapshot.sessions()? {
@@ -165,6 +175,6 @@ pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(),
         }
         tables.set_counters(&counters)?;
         tables.set_statistics(&Statistics::default())?;
-        tables.set_schema(&schema)
+        tables.set_schema(schema)
     })
 }

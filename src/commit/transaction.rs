@@ -1,7 +1,9 @@
 //! One write transaction and what it will change of the view once it is committed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::prepare::TextPipeline;
 use crate::analysis::TokenText;
 use crate::index::{DocFacts, GroupedText, IndexView, Run};
 use crate::model::{DocNumber, Ordinal};
@@ -62,6 +64,8 @@ pub(super) struct Transaction<'a, 't> {
     pub(super) counters: Counters,
     /// How often the store had been opened again before.
     pub(super) opening: u64,
+    /// What texts go through now.
+    pub(super) pipeline: Arc<TextPipeline>,
     statistics: Statistics,
     sessions: BTreeMap<TranscriptNumber, SessionChange>,
     effects: Effects,
@@ -78,13 +82,18 @@ pub(super) struct Bulk {
 }
 
 impl<'a, 't> Transaction<'a, 't> {
-    pub(super) fn begin(tables: &'a mut WriteTables<'t>, opening: u64) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        tables: &'a mut WriteTables<'t>,
+        opening: u64,
+        pipeline: Arc<TextPipeline>,
+    ) -> Result<Self, StoreError> {
         let counters = tables.counters()?;
         let statistics = tables.statistics()?;
         Ok(Self {
             tables,
             counters,
             opening,
+            pipeline,
             statistics,
             sessions: BTreeMap::new(),
             effects: Effects::default(),

@@ -267,7 +267,7 @@ impl Engine {
         request.check()?;
         self.read(|view| {
             let key = self.key_of(view, &request.key)?;
-            self.history_of(view, &key, request, self.committer.pipeline().redactor())
+            self.history_of(view, &key, request, view.pipeline.redactor())
         })
     }
 
@@ -541,12 +541,14 @@ impl Rendered {
                 raw_texts.push(raw);
             }
             let data = image_data(block);
+            // An importer that leaves data out says how much it was.
+            let omitted = block.get("omitted").and_then(Value::as_bool).filter(|omitted| *omitted);
             shown.push(HistoryBlock {
                 kind: kind.to_owned(),
                 text,
                 name: block.get("name").and_then(Value::as_str).map(|name| self.text(name, redactor)),
-                omitted: data.map(|_| true),
-                bytes: data.map(decoded_len),
+                omitted: data.map(|_| true).or(omitted),
+                bytes: data.map(decoded_len).or_else(|| omitted.and(block.get("bytes")).and_then(Value::as_u64)),
             });
         }
         if raw_texts.len() > 1 {

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::commit::{Appended, CheckpointError, ImportBatch, PreparedEvent, SessionTarget};
 pub use crate::import::Format as ImportFormat;
-use crate::import::{self, DiscoverOptions, Item, Position, Relation, ResumePoint, Source, StoredLines};
+use crate::import::{
+    self, DiscoverOptions, ImportedEvent, Item, Position, Relation, ResumePoint, SideSession, Source, StoredLines,
+};
 use crate::model::{AgentId, SessionId, Timestamp};
 use crate::store::{Snapshot, SourceRow, StoreError};
 use crate::transcript::{Event, EventKind, sanitize};
@@ -125,9 +128,9 @@ impl From<CheckpointError> for ImportError {
 }
 
 /// Rows of one transaction at most …
-const BATCH_ROWS: usize = 4_096;
+const BATCH_ROWS: usize = 1_024;
 /// … and bytes of lines: the memory of an import beside one line and the index writer's arena.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
+const BATCH_BYTES: usize = 1024 * 1024;
 /// Reports of one kind that a summary lists.
 const MAX_REPORTS: usize = 1_000;
 
@@ -276,27 +279,55 @@ impl Run<'_> {
         // Of a session that begins anew every file is read from its beginning, however far it had been read.
         match snapshot.source(&name)?.filter(|_| !self.is_revived(&source)) {
             Some(row) => {
-                // The session as the file was imported: it may have become one of its own (D26).
-                let source = if row.session_id == source.session_id { source } else { source.apart() };
+                let source = source.in_session(row.session_id);
                 if !self.admits(engine, &source)? {
                     return Ok(());
                 }
                 let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
-                let point = (!self.is_revived(&source)).then_some(point);
+                let begins_anew = self.is_revived(&source) || self.revives_sides(engine, &snapshot, &name)?;
+                let point = (!begins_anew).then_some(point);
                 match import::open(&source, point.as_ref()) {
                     Ok(reader) => self.read(engine, &source, reader, row.owns),
-                    Err(import::ImportError::Rewritten { .. }) => self.rewritten(engine, &snapshot, source, row.owns),
+                    Err(import::ImportError::Restated { .. }) if row.owns => self.read_anew(engine, &source),
+                    Err(import::ImportError::Rewritten { .. } | import::ImportError::Restated { .. }) => {
+                        self.rewritten(engine, &snapshot, source, row.owns)
+                    }
                     Err(error) => self.unreadable(&source, error),
                 }
             }
+            None if Self::goes_on_from_older_form(&snapshot, &source)? => self.read_anew(engine, &source),
             None if source.copy_of.is_some() || snapshot.transcript(&source.session_id)?.is_some() => {
                 self.copy(engine, &snapshot, source)
             }
-            None => match import::open(&source, None) {
-                Ok(reader) => self.read(engine, &source, reader, true),
-                Err(error) => self.unreadable(&source, error),
-            },
+            None => self.read_whole(engine, &source),
         }
+    }
+
+    /// Takes in a file from its beginning, as the owner of its session.
+    fn read_whole(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
+        match import::open(source, None) {
+            Ok(reader) => self.read(engine, source, reader, true),
+            Err(error) => self.unreadable(source, error),
+        }
+    }
+
+    /// The same in place of what was read of the session before, all of which the file says anew.
+    fn read_anew(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
+        self.flush(engine)?;
+        let name = source.canonical_path.to_string_lossy().into_owned();
+        let start = ResumePoint::at(&source.path, Position::default())
+            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let row =
+            SourceRow { session_id: source.session_id.clone(), owns: true, offset: 0, line: 0, mark: start.mark() };
+        engine.committer.begin_anew(source.session_id.clone(), name, row)?;
+        self.read_whole(engine, source)
+    }
+
+    /// Whether the session was read from an older form of this file, which holds all of it.
+    fn goes_on_from_older_form(snapshot: &Snapshot, source: &Source) -> Result<bool, StoreError> {
+        let Some(older) = source.replaces().filter(|_| source.copy_of.is_none()) else { return Ok(false) };
+        let row = snapshot.source(&older.to_string_lossy())?;
+        Ok(row.is_some_and(|row| row.owns && row.session_id == source.session_id))
     }
 
     /// Whether the session may be imported: one that was deleted on purpose only when that is to be lifted (D27).
@@ -317,6 +348,18 @@ impl Run<'_> {
 
     fn is_revived(&self, source: &Source) -> bool {
         self.revived.contains(&(source.agent.clone(), source.session_id.clone()))
+    }
+
+    /// Lifts the tombstones of a file's side sessions where that is asked for. Tells whether there was any.
+    fn revives_sides(&self, engine: &Engine, snapshot: &Snapshot, name: &str) -> Result<bool, ImportError> {
+        let mut any = false;
+        for side in snapshot.sources_below(&side_name(name, ""))? {
+            if self.revive && snapshot.tombstone(&side.session_id)?.is_some() {
+                engine.committer.revive(side.session_id)?;
+                any = true;
+            }
+        }
+        Ok(any)
     }
 
     fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
@@ -358,8 +401,8 @@ impl Run<'_> {
                 Ok(ControlFlow::Continue(()))
             })?;
         }
-        match import::open(source, None) {
-            Ok(reader) => Ok(Some(stored.relation_of(reader)?)),
+        match import::open(source, None).and_then(|reader| stored.relation_of(reader)) {
+            Ok(relation) => Ok(Some(relation)),
             Err(error) => self.unreadable(source, error).map(|()| None),
         }
     }
@@ -367,8 +410,10 @@ impl Run<'_> {
     fn read_from(&mut self, engine: &Engine, source: &Source, from: Position, owns: bool) -> Result<(), ImportError> {
         let point = ResumePoint::at(&source.path, from)
             .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-        let reader = import::open(source, Some(&point))?;
-        self.read(engine, source, reader, owns)
+        match import::open(source, Some(&point)) {
+            Ok(reader) => self.read(engine, source, reader, owns),
+            Err(error) => self.unreadable(source, error),
+        }
     }
 
     /// A file with the id of a session that is stored from elsewhere (D26).
@@ -395,8 +440,7 @@ impl Run<'_> {
                     0,
                     format!("shares no line with session {id}: imported as {}", source.session_id),
                 );
-                let reader = import::open(&source, None)?;
-                self.read(engine, &source, reader, true)
+                self.read_whole(engine, &source)
             }
         }
     }
@@ -411,6 +455,7 @@ impl Run<'_> {
     ) -> Result<(), ImportError> {
         let before = self.at.bytes;
         let mut batch = SourceBatch::default();
+        let mut deleted = BTreeMap::new();
         self.summary.files += 1;
         for item in reader {
             let item = match item {
@@ -422,18 +467,17 @@ impl Run<'_> {
             };
             match item {
                 Item::Event(event) => {
+                    batch.end = Some(event.end);
+                    if let Some(side) = &event.side
+                        && is_deleted(engine, &side.session_id, &mut deleted)?
+                    {
+                        self.summary.skip("its session was deleted on purpose");
+                        continue;
+                    }
                     for warning in &event.warnings {
                         self.summary.warn(&source.path, event.line, warning.to_string());
                     }
-                    batch.bytes += event.raw.len();
-                    batch.end = Some(event.end);
-                    let given_id =
-                        || if source.numbers_rows() { with_given_id(&event.raw, &event.event) } else { None };
-                    let normalized = event.normalized.or_else(given_id);
-                    let prepared =
-                        PreparedEvent::of_event(engine.committer.pipeline(), event.raw, normalized, event.event);
-                    batch.lines.push((event.line, prepared.is_searchable()));
-                    batch.events.push(prepared);
+                    batch.push(engine, source, *event);
                 }
                 Item::Skipped { end, .. } => {
                     self.summary.skip("blank line");
@@ -445,7 +489,7 @@ impl Run<'_> {
                 }
                 Item::Torn { .. } => break,
             }
-            if self.queued.rows + batch.events.len() >= BATCH_ROWS || self.queued.bytes + batch.bytes >= BATCH_BYTES {
+            if self.queued.rows + batch.rows >= BATCH_ROWS || self.queued.bytes + batch.bytes >= BATCH_BYTES {
                 self.at.bytes = before + batch.end.map_or(0, |end| end.offset);
                 self.queue(source, std::mem::take(&mut batch), owns)?;
                 self.flush(engine)?;
@@ -459,31 +503,48 @@ impl Run<'_> {
         let Some(end) = batch.end else { return Ok(()) };
         let point = ResumePoint::at(&source.path, end)
             .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
-        self.queued.rows += batch.events.len();
+        let row_of = |session_id: &SessionId| SourceRow {
+            session_id: session_id.clone(),
+            owns,
+            offset: end.offset,
+            line: end.line,
+            mark: point.mark(),
+        };
+        let name = source.canonical_path.to_string_lossy().into_owned();
+        self.queued.rows += batch.rows;
         self.queued.bytes += batch.bytes;
-        self.queued.lines.push(QueuedLines {
-            path: source.path.clone(),
-            session_id: source.session_id.clone(),
-            lines: batch.lines,
-        });
-        self.queued.batches.push(ImportBatch {
-            target: SessionTarget {
-                key: source.session_key.clone(),
-                id: Some(source.session_id.clone()),
-                new_id: source.session_id.clone(),
-                facts: source.facts.clone(),
-                current: source.is_current(),
-            },
-            events: batch.events,
-            path: source.canonical_path.to_string_lossy().into_owned(),
-            source: SourceRow {
-                session_id: source.session_id.clone(),
-                owns,
-                offset: end.offset,
-                line: end.line,
-                mark: point.mark(),
-            },
-        });
+        let mut sessions = batch.sessions;
+        if !sessions.iter().any(|session| session.side.is_none()) {
+            sessions.push(SessionBatch::default());
+        }
+        for SessionBatch { side, events, lines } in sessions {
+            let (target, path) = match side {
+                None => (
+                    SessionTarget {
+                        key: source.session_key.clone(),
+                        id: Some(source.session_id.clone()),
+                        new_id: source.session_id.clone(),
+                        facts: source.facts.clone(),
+                        current: source.is_current(),
+                    },
+                    name.clone(),
+                ),
+                Some(side) => (
+                    SessionTarget {
+                        key: side.session_key.clone(),
+                        id: Some(side.session_id.clone()),
+                        new_id: side.session_id.clone(),
+                        facts: side.facts.clone(),
+                        current: false,
+                    },
+                    side_name(&name, side.session_id.as_str()),
+                ),
+            };
+            let session_id = target.new_id.clone();
+            let source_row = row_of(&session_id);
+            self.queued.lines.push(QueuedLines { path: source.path.clone(), session_id, lines });
+            self.queued.batches.push(ImportBatch { target, events, path, source: source_row });
+        }
         Ok(())
     }
 
@@ -497,28 +558,38 @@ impl Run<'_> {
         for (QueuedLines { path, session_id, lines }, outcome) in queued.lines.into_iter().zip(outcomes) {
             match outcome {
                 Ok(results) => {
-                    for ((line, searchable), result) in lines.into_iter().zip(results) {
+                    for (line, result) in lines.into_iter().zip(results) {
                         match result {
                             Ok(Appended::Stored(_)) => {
-                                self.summary.events += 1;
-                                self.summary.messages += u64::from(searchable);
+                                self.summary.events += u64::from(!line.is_part);
+                                self.summary.messages += u64::from(line.is_searchable);
                                 self.at.events += 1;
                                 self.sessions.insert((engine.agent.clone(), session_id.clone()));
                             }
+                            Ok(Appended::Known(_)) if line.is_part => {}
                             Ok(Appended::Known(_)) => self.summary.skip("seen before"),
-                            Err(refusal) => self.summary.reject(&path, line, refusal.to_string()),
+                            Err(refusal) => self.refused(&path, line, refusal.to_string()),
                         }
                     }
                 }
                 Err(refusal) => {
-                    for (line, _) in lines {
-                        self.summary.reject(&path, line, refusal.to_string());
+                    for line in lines {
+                        self.refused(&path, line, refusal.to_string());
                     }
                 }
             }
         }
         (self.progress)(&self.at);
         Ok(())
+    }
+
+    /// A part of a line counts as no line of its own.
+    fn refused(&mut self, path: &Path, line: EventLine, reason: String) {
+        if line.is_part {
+            self.summary.warn(path, line.number, reason);
+        } else {
+            self.summary.reject(path, line.number, reason);
+        }
     }
 
     /// Makes everything that was stored searchable.
@@ -534,22 +605,74 @@ impl Run<'_> {
     }
 }
 
+/// Whether a side session was deleted on purpose and stays so (D27).
+fn is_deleted(engine: &Engine, id: &SessionId, known: &mut BTreeMap<SessionId, bool>) -> Result<bool, StoreError> {
+    if let Some(deleted) = known.get(id) {
+        return Ok(*deleted);
+    }
+    let deleted = engine.committer.snapshot()?.tombstone(id)?.is_some();
+    known.insert(id.clone(), deleted);
+    Ok(deleted)
+}
+
+/// The name under which a side session of a file is noted.
+fn side_name(file: &str, session_id: &str) -> String {
+    format!("{file}\n{session_id}")
+}
+
 /// What was read of one source since the last transaction.
 #[derive(Default)]
 struct SourceBatch {
-    events: Vec<PreparedEvent>,
-    /// For each event its line, and whether it is searchable.
-    lines: Vec<(u64, bool)>,
+    sessions: Vec<SessionBatch>,
+    rows: usize,
     bytes: usize,
     end: Option<Position>,
+}
+
+/// What of it goes to one session.
+#[derive(Default)]
+struct SessionBatch {
+    /// `None`: the source's own.
+    side: Option<Arc<SideSession>>,
+    events: Vec<PreparedEvent>,
+    /// For each event.
+    lines: Vec<EventLine>,
+}
+
+/// Where an event comes from.
+#[derive(Clone, Copy)]
+struct EventLine {
+    number: u64,
+    is_part: bool,
+    is_searchable: bool,
+}
+
+impl SourceBatch {
+    fn push(&mut self, engine: &Engine, source: &Source, event: ImportedEvent) {
+        let ImportedEvent { line, raw, normalized, event, side, is_part, .. } = event;
+        let given_id = || if source.numbers_rows() { with_given_id(&raw, &event) } else { None };
+        let normalized = normalized.or_else(given_id);
+        self.rows += 1;
+        self.bytes += raw.len() + normalized.as_ref().map_or(0, Vec::len);
+        let prepared = PreparedEvent::of_event(&engine.committer.pipeline(), raw, normalized, event);
+        let id = |side: &Option<Arc<SideSession>>| side.as_ref().map(|side| side.session_id.clone());
+        let at = self.sessions.iter().position(|session| id(&session.side) == id(&side)).unwrap_or_else(|| {
+            self.sessions.push(SessionBatch { side, ..SessionBatch::default() });
+            self.sessions.len() - 1
+        });
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.lines.push(EventLine { number: line, is_part, is_searchable: prepared.is_searchable() });
+            session.events.push(prepared);
+        }
+    }
 }
 
 /// The lines of one batch.
 struct QueuedLines {
     path: PathBuf,
     session_id: SessionId,
-    /// For each event its line, and whether it is searchable.
-    lines: Vec<(u64, bool)>,
+    /// For each event.
+    lines: Vec<EventLine>,
 }
 
 /// What the next transaction will store.

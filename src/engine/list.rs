@@ -175,6 +175,6 @@ impl Engine {
     pub fn sessions(&self, request: &ListRequest) -> Result<SessionList, ListError> {
         request.check()?;
         let view = self.committer.pin();
-        Ok(SessionList::of(view.sessions.iter(), request, self.committer.pipeline().redactor()))
+        Ok(SessionList::of(view.sessions.iter(), request, view.pipeline.redactor()))
     }
 }

@@ -1,27 +1,33 @@
 //! The façade: one agent's store, and each way through it on one screen.
 
+mod copies;
 mod history;
 mod import;
 mod list;
+mod reindex;
 mod search;
 mod status;
 mod stores;
+mod verify;
 mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copies::{BackupError, CompactError, Compacted};
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
+pub use reindex::ReindexRequest;
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
 pub use stores::{AskError, Stores};
+pub use verify::{Finding, FindingKind, VerifyReport};
 
-use crate::analysis::{Analyzer, UnicodeWord};
+use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
 use crate::commit::{
     AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
     PreparedEvent, RekeyRefusal, SessionTarget, Tuning, View,
@@ -46,8 +52,15 @@ pub struct OpenOptions {
     /// Called with a share from 0 to 1 while the store is repaired after a crash.
     pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
     /// What a store that is made masks before anything is indexed or shown: the built-in patterns by default. A store
-    /// that is there goes on as it was made.
+    /// that is there goes on as it was made, until [`Engine::reindex`].
     pub redaction: Redaction,
+    /// The analyzer of a store that is made, by its name: `unicode-word` by default, which is SQLite FTS5's, or `cjk`,
+    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own
+    /// until [`Engine::reindex`].
+    pub analyzer: String,
+    /// The analyzers a store may have: the built-in ones by default. A store whose analyzer is none of them is not
+    /// opened.
+    pub analyzers: Analyzers,
     /// A line about this process for the `owner` file, shown to others that find the store busy.
     pub owner: Option<String>,
     /// What stands in for the disk, for tests.
@@ -60,6 +73,32 @@ pub struct OpenOptions {
     pub tuning: Tuning,
 }
 
+impl OpenOptions {
+    fn committer(&self) -> OpenCommitter {
+        #[cfg(feature = "__internal_faults")]
+        let tuning = self.tuning.clone();
+        #[cfg(not(feature = "__internal_faults"))]
+        let tuning = Tuning::default();
+        let repairing = self.repairing.clone();
+        OpenCommitter {
+            files: self.files(),
+            tuning,
+            repairing: Arc::new(move |share| {
+                if let Some(repairing) = &repairing {
+                    repairing(share);
+                }
+            }),
+            create: self.create,
+            busy_timeout: self.busy_timeout,
+            cache_bytes: self.cache_bytes,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: self.redaction.clone(),
+            analyzer: self.analyzer.clone(),
+            analyzers: self.analyzers.clone(),
+        }
+    }
+}
+
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
@@ -69,6 +108,8 @@ impl Default for OpenOptions {
             cache_bytes: DEFAULT_CACHE_BYTES,
             repairing: None,
             redaction: Redaction::on(),
+            analyzer: UnicodeWord.name().to_owned(),
+            analyzers: Analyzers::default(),
             owner: None,
             #[cfg(feature = "__internal_faults")]
             files: Arc::new(SystemFiles),
@@ -210,27 +251,7 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        let files = options.files();
-        #[cfg(feature = "__internal_faults")]
-        let tuning = options.tuning.clone();
-        #[cfg(not(feature = "__internal_faults"))]
-        let tuning = Tuning::default();
-        let repairing = options.repairing.clone();
-        let open = OpenCommitter {
-            files,
-            tuning,
-            repairing: Arc::new(move |share| {
-                if let Some(repairing) = &repairing {
-                    repairing(share);
-                }
-            }),
-            create: options.create,
-            busy_timeout: options.busy_timeout,
-            cache_bytes: options.cache_bytes,
-            uuid: *uuid::Uuid::new_v4().as_bytes(),
-            redaction: options.redaction.clone(),
-        };
-        let committer = Committer::open(location, open, Arc::new(UnicodeWord) as Arc<dyn Analyzer>)?;
+        let committer = Committer::open(location, options.committer())?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }
@@ -243,16 +264,22 @@ impl Engine {
         Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
     }
 
-    /// The store of another agent under the same root. A new one redacts as this one does.
+    /// The store of another agent under the same root. A new one analyses and redacts as this one does.
     fn open_sibling(&self, agent: AgentId) -> Result<Self, StoreError> {
-        let redaction = self.redaction().clone();
-        Self::open(&self.root, OpenOptions { agent, create: true, redaction, ..self.options.clone() })
+        let (analyzer, redaction) = (self.analyzer().to_owned(), self.redaction());
+        Self::open(&self.root, OpenOptions { agent, create: true, analyzer, redaction, ..self.options.clone() })
     }
 
-    /// What this store masks, as chosen when it was made.
+    /// What this store masks, as chosen when it was made or reindexed.
     #[must_use]
-    pub fn redaction(&self) -> &Redaction {
-        self.committer.pipeline().redaction()
+    pub fn redaction(&self) -> Redaction {
+        self.committer.pipeline().redaction().clone()
+    }
+
+    /// The name of the analyzer that makes words of this store's texts.
+    #[must_use]
+    pub fn analyzer(&self) -> &'static str {
+        self.committer.pipeline().analyzer().name()
     }
 
     /// Reads one pinned view; where the disk has failed, after the store was opened again.
@@ -304,10 +331,11 @@ impl Engine {
             let (key, agent) = (request.session_key.clone(), self.agent.clone());
             return Err(AppendError::OtherAgent { key, agent });
         }
+        let pipeline = self.committer.pipeline();
         let mut results: Vec<Option<Result<EventPlace, LineError>>> = Vec::with_capacity(request.lines.len());
         let mut prepared = Vec::with_capacity(request.lines.len());
         for line in request.lines {
-            match PreparedEvent::new(self.committer.pipeline(), line) {
+            match PreparedEvent::new(&pipeline, line) {
                 Ok(event) => {
                     prepared.push(event);
                     results.push(None);

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::access::bounds::num_that_fit;
 use crate::access::stages::Bounded;
+use crate::analysis::ExcerptUnit;
 use crate::commit::View;
 use crate::limits::{
     DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT, MAX_TOOL_RESULT_BYTES,
@@ -453,7 +454,7 @@ impl Engine {
         request: &SearchRequest,
         scope: Scope,
     ) -> Result<SearchAnswer, SearchError> {
-        let analyzer = self.committer.pipeline().analyzer();
+        let analyzer = view.pipeline.analyzer();
         let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
         let coverage = scope.coverage;
         let ignored = if request.fts5_strict { &[][..] } else { &query.ignored };
@@ -492,7 +493,7 @@ impl Engine {
         let truncated = found.ranked.len() > wanted;
         let finder = PhraseFinder::new(&phrases);
         let style = if request.fts5_strict { ExcerptStyle::Fts5 } else { ExcerptStyle::Readable };
-        let redactor = self.committer.pipeline().redactor();
+        let redactor = view.pipeline.redactor();
         let mut results = Vec::new();
         for ranked in found.ranked.into_iter().take(wanted).skip(request.offset) {
             if stop() {
@@ -500,10 +501,17 @@ impl Engine {
             }
             let number = ranked.facts.number;
             let document = view.document(number).map_err(SearchFailure::from)?;
-            let mut excerpt = Excerpt::new(&finder.find(analyzer, &document.text), &phrases, style);
-            if let Some(limit) = request.excerpt_utf16 {
-                excerpt.cut(limit);
-            }
+            let matched = finder.find(analyzer, &document.text);
+            let excerpt = match analyzer.excerpt_unit() {
+                ExcerptUnit::Characters => Excerpt::of_characters(&matched, &phrases, request.excerpt_utf16),
+                ExcerptUnit::Tokens => {
+                    let mut excerpt = Excerpt::new(&matched, &phrases, style);
+                    if let Some(limit) = request.excerpt_utf16 {
+                        excerpt.cut(limit);
+                    }
+                    excerpt
+                }
+            };
             let explain = ranked.freqs.map(|f| HitExplanation { length: ranked.facts.length, f: f.into() });
             results.push(Hit {
                 session_key: document.session_key,

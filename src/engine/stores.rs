@@ -163,7 +163,7 @@ impl Stores {
                 continue;
             }
             let answer = scope
-                .redact(engine.committer.pipeline().redactor(), |scope, _| {
+                .redact(view.pipeline.redactor(), |scope, _| {
                     engine.guarded(|| engine.search_in(view, &from_each, scope))
                 })
                 .map_err(AskError::Failed)?;
@@ -207,7 +207,7 @@ impl Stores {
             let key = Visible::judged(found.admission, found.key);
             let page = match stores.open.get(&found.agent) {
                 Some(Pinned { store, view }) => {
-                    let redactor = store.engine.committer.pipeline().redactor();
+                    let redactor = view.pipeline.redactor();
                     key.redact(redactor, |key, redactor| store.engine.history_of(view, &key, request, redactor))
                 }
                 None => key.redact(&Redactor::identity(), |key, _| HistoryAnswer::none(&key, request)),
@@ -230,11 +230,11 @@ impl Stores {
         request.check()?;
         let stores = self.reachable(requester)?;
         let mut lists = Vec::new();
-        for (agent, Pinned { store, view }) in &stores.open {
+        for (agent, Pinned { view, .. }) in &stores.open {
             let rows = Visible::collected(visible_rows(agent, &view.sessions, requester));
             let first =
                 ListRequest { offset: 0, limit: request.offset.saturating_add(request.limit), ..request.clone() };
-            lists.push(rows.redact(store.engine.committer.pipeline().redactor(), |rows, redactor| {
+            lists.push(rows.redact(view.pipeline.redactor(), |rows, redactor| {
                 Ok::<_, ListError>((agent.clone(), SessionList::of(rows, &first, redactor)))
             })?);
         }

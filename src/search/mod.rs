@@ -4,6 +4,7 @@
 //! decided before: the filter holds the ordinals that may be met at all.
 
 pub mod bm25;
+mod character_excerpt;
 mod collector;
 pub mod excerpt;
 mod execute;
@@ -14,5 +15,5 @@ pub mod phrase_set;
 pub mod query;
 
 pub use collector::Order;
-pub use execute::{Search, SearchFailure, execute};
+pub use execute::{Found, Search, SearchFailure, execute};
 pub use filter::{Filter, OrdinalSet};

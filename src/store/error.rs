@@ -66,6 +66,14 @@ pub enum StoreError {
     /// it masks.
     #[error("{0}; the store was not opened, use the version that made it")]
     Redaction(#[from] RejectedPattern),
+    /// The store was made with, or is to be made with, an analyzer that this program does not know.
+    #[error("no analyzer {name:?} here, known: {known}; nothing was changed, use a program that has it")]
+    UnknownAnalyzer {
+        /// The analyzer's name.
+        name: String,
+        /// The names that are known.
+        known: String,
+    },
     /// A value does not fit into the database.
     #[error("a value of {bytes} bytes is too large to store; nothing was stored")]
     TooLarge {
@@ -91,6 +99,15 @@ impl StoreError {
     pub fn poisons(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::OutcomeUnknown { .. } | Self::Poisoned { .. })
     }
+}
+
+/// Runs a piece of the database's work. It checks checksums only when it repairs, and meets a rotten page with a panic:
+/// that is damage, and must not end the caller.
+pub(super) fn guarded<R>(work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(StoreError::damaged(format!("reading it failed: {}", said.unwrap_or("the database gave up"))))
+    })
 }
 
 impl From<redb::StorageError> for StoreError {

@@ -17,6 +17,7 @@ mod line;
 mod redact;
 mod tree;
 
+pub(crate) use event::object_of;
 pub use event::{Event, EventError, EventKind, Header, LeafControl, Parent, ParentLink, TimestampNote};
 pub use extract::SearchableMessage;
 pub use line::{LineChanges, LineRepairs, rewrite_line, same_json_value, sanitize};

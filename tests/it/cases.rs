@@ -35,17 +35,30 @@ fn store() -> Store {
     Store { engine: open(&folder.path().join("store")), folder }
 }
 
+/// A store for texts without spaces.
+fn cjk_store() -> Store {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = OpenOptions::default();
+    options.create = true;
+    options.analyzer = "cjk".into();
+    Store { engine: Engine::open(&folder.path().join("store"), options).unwrap(), folder }
+}
+
 /// A store with these texts, each a message `m0`, `m1` ….
 fn holding(texts: &[&str]) -> Store {
-    let store = store();
-    let lines = texts.iter().enumerate().map(|(i, text)| message(&format!("m{i}"), "user", text).into_bytes());
-    for outcome in store.append(lines.collect()) {
-        outcome.unwrap();
-    }
-    store
+    store().with(texts)
 }
 
 impl Store {
+    /// The same store with these texts in it.
+    fn with(self, texts: &[&str]) -> Self {
+        let lines = texts.iter().enumerate().map(|(i, text)| message(&format!("m{i}"), "user", text).into_bytes());
+        for outcome in self.append(lines.collect()) {
+            outcome.unwrap();
+        }
+        self
+    }
+
     fn append(&self, lines: Vec<Vec<u8>>) -> Vec<Result<sessions_search::EventPlace, LineError>> {
         let request = AppendRequest::new(SessionKey::parse(MAIN).unwrap(), lines);
         self.engine.append(request, at(1_785_000_000_000)).unwrap()
@@ -108,9 +121,44 @@ fn case_02_punctuation_is_neither_syntax_nor_in_the_way() {
     assert_eq!(store.found("(that) AND \"this"), ["m0"]);
 }
 
+// Words inside a run of Chinese were never found: a run is one token for FTS5.
+#[test]
+fn case_03_words_inside_a_run_are_found() {
+    let text = ["昨晚我们修改了登录服务"];
+    let store = cjk_store().with(&text);
+    assert_eq!((store.found("登录"), store.found("修")), (vec!["m0".to_owned()], vec!["m0".to_owned()]));
+    assert_eq!(store.found("录登"), [""; 0]);
+    let as_fts5 = holding(&text);
+    assert_eq!((as_fts5.found("登录"), as_fts5.found("修")), (vec![], vec![]));
+}
+
+// Words of two characters were too short for an index of trigrams.
+#[test]
+fn case_04_two_characters_are_enough() {
+    let store = cjk_store().with(&["甲方", "乙方"]);
+    assert_eq!((store.found("甲方"), store.found("乙方")), (vec!["m0".to_owned()], vec!["m1".to_owned()]));
+    assert_eq!(store.found("方").len(), 2);
+}
+
+// A Latin word glued between Chinese ones was missed.
+#[test]
+fn case_05_latin_between_chinese_is_found() {
+    let store = cjk_store().with(&["请检查apiKey配置"]);
+    for query in ["apikey", "检查apiKey", "配置"] {
+        assert_eq!(store.found(query), ["m0"], "{query}");
+    }
+    for query in ["api", "检apiKey", "apiKey置"] {
+        assert_eq!(store.found(query), [""; 0], "{query}");
+    }
+}
+
 /// Composed and decomposed forms differed (deja-vu #1098).
 #[test]
 fn case_06_composed_and_decomposed_forms_are_one() {
+    let store = cjk_store().with(&["cafe\u{301}"]);
+    for query in ["caf\u{e9}", "cafe", "cafe\u{301}"] {
+        assert_eq!(store.found(query), ["m0"], "cjk: {query}");
+    }
     let store = holding(&["the cafe\u{301} at the weir", "the caf\u{e9} at the mill"]);
     for query in ["caf\u{e9}", "cafe\u{301}", "cafe", "CAF\u{c9}"] {
         let mut found = store.found(query);

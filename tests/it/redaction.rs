@@ -246,7 +246,7 @@ fn a_store_keeps_its_patterns_and_gives_them_to_its_agents() {
         let mut options = OpenOptions::default();
         options.agent = AgentId::parse(agent).unwrap();
         let engine = Engine::open(folder.path(), options).unwrap();
-        assert_eq!(*engine.redaction(), redaction, "{agent}");
+        assert_eq!(engine.redaction(), redaction, "{agent}");
         assert_eq!(found(&engine, "holt 5"), 0);
         assert_eq!(engine.status().unwrap().pending, []);
     }

@@ -14,10 +14,11 @@ use sessions_search::__internal::{
     AgentId, Event, Head, MessageId, Ordinal, Parent, Reset, Role, SessionFacts, SessionId, SessionKey, Timestamp,
     TreeNode, TreeRow, TreeScan,
 };
-use sessions_search::{AppendRequest, Engine, OpenOptions, Redaction};
+use sessions_search::{Analyzers, AppendRequest, Engine, OpenOptions, Redaction};
 
 const STORE: &str = include_str!("../../index-schema/store.md");
 const INDEX: &str = include_str!("../../index-schema/index.json");
+const ANALYZERS: &str = include_str!("../../index-schema/analyzers.md");
 
 /// The rows of the table below a heading of `store.md`: the cells of each, without backticks.
 fn documented(heading: &str) -> Vec<Vec<String>> {
@@ -221,6 +222,21 @@ fn the_other_rows_are_as_documented() {
     let deaths = [Death::Ordinal(Ordinal(2)), Death::Documents { ordinal: Ordinal(2), numbers: vec![1, 300] }];
     let told: Vec<String> = documented("## `deaths`").into_iter().map(|cells| cells.last().unwrap().clone()).collect();
     assert_eq!(told, deaths.iter().map(field).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_documented_analyzers_are_those_of_the_code() {
+    let analyzers = Analyzers::default();
+    let code: Vec<String> =
+        analyzers.names().map(|name| format!("| `{name}` | {} |", analyzers.find(name).unwrap().version())).collect();
+    let told: Vec<&str> = ANALYZERS.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(told.len(), code.len());
+    for (told, code) in told.iter().zip(&code) {
+        assert!(told.starts_with(code), "{told} is {code}");
+    }
+    for name in analyzers.names() {
+        assert!(ANALYZERS.contains(&format!("\n## `{name}`\n")), "{name} is explained");
+    }
 }
 
 /// A store with enough in it that a checkpoint has written segments.

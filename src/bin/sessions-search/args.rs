@@ -29,6 +29,13 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Whether an agent was named, not left at its default.
+    pub(crate) fn names_agent(&self) -> bool {
+        self.agent.is_some()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// When standard output is a terminal and NO_COLOR is not set
@@ -65,19 +72,61 @@ pub(crate) enum Command {
     Status,
     /// Serve the tools to a model: MCP on standard input and output
     Mcp(McpArgs),
+    /// Compare index and transcripts both ways; changes nothing
+    Verify(VerifyArgs),
+    /// Give back the space of what was deleted
+    Compact,
+    /// Copy the transcripts into another folder, while the store is in use
+    Backup(BackupArgs),
+    /// Index everything anew, with another analyzer or redaction where asked for
+    Reindex(ReindexArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// How texts become words
-    #[arg(long, value_name = "NAME", default_value = "unicode-word")]
-    pub(crate) analyzer: String,
+    /// How texts become words [default: unicode-word]
+    #[arg(long, value_enum)]
+    pub(crate) analyzer: Option<AnalyzerChoice>,
     /// Mask credentials before anything is indexed or shown [default: on]
     #[arg(long, value_enum)]
     pub(crate) redaction: Option<OnOff>,
     /// A further pattern to mask, `pattern` or `/pattern/flags`; may be repeated
     #[arg(long, value_name = "P")]
     pub(crate) redact_pattern: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReindexArgs {
+    /// How texts become words from now on [default: as now]
+    #[arg(long, value_enum)]
+    pub(crate) analyzer: Option<AnalyzerChoice>,
+    /// Whether credentials are masked from now on [default: as now]
+    #[arg(long, value_enum)]
+    pub(crate) redaction: Option<OnOff>,
+    /// The further patterns to mask, in place of those chosen before; may be repeated
+    #[arg(long, value_name = "P")]
+    pub(crate) redact_pattern: Vec<String>,
+    /// Wait until it is done; else it goes on with the next commands
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum AnalyzerChoice {
+    /// Words as SQLite FTS5 cuts them
+    #[default]
+    UnicodeWord,
+    /// The same, and any part of a run of Chinese, Japanese, Korean or Thai
+    Cjk,
+}
+
+impl AnalyzerChoice {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::UnicodeWord => "unicode-word",
+            Self::Cjk => "cjk",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -107,6 +156,9 @@ pub(crate) enum FormatChoice {
     Auto,
     Openclaw,
     Pi,
+    ClaudeCode,
+    Codex,
+    GeminiCli,
 }
 
 #[derive(Debug, Args)]
@@ -274,4 +326,21 @@ pub(crate) struct DeleteArgs {
     /// Skip the question at a terminal
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Also erase the text from index, free pages and set-aside files
+    #[arg(long)]
+    pub(crate) purge: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Also compare every posting of the index, and answers to real queries with a plain scan
+    #[arg(long)]
+    pub(crate) deep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The folder of the copy: a store root of its own
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }

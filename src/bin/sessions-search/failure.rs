@@ -3,8 +3,8 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, AskError, DeleteError, HistoryError, IdError, ImportError, ListError, Refusal, RekeyError,
-    SearchError, StoreError,
+    AppendError, AskError, BackupError, CompactError, DeleteError, HistoryError, IdError, ImportError, ListError,
+    Refusal, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -18,7 +18,7 @@ const FORBIDDEN: u8 = 3;
 /// Store busy.
 const BUSY: u8 = 4;
 /// Store damaged.
-const DAMAGED: u8 = 5;
+pub(crate) const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
 /// A bug.
@@ -61,6 +61,19 @@ impl Failure {
         if matches!(self, Self::Forbidden(_)) { "forbidden" } else { "error" }
     }
 
+    /// The same, after something that was done before.
+    pub(crate) fn after(self, done: &str) -> Self {
+        let said = |text: String| format!("{done}: {text}");
+        match self {
+            Self::Input(text) => Self::Input(said(text)),
+            Self::Forbidden(text) => Self::Forbidden(said(text)),
+            Self::Busy(text) => Self::Busy(said(text)),
+            Self::Damaged(text) => Self::Damaged(said(text)),
+            Self::Io(text) => Self::Io(said(text)),
+            other => other,
+        }
+    }
+
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::ClosedPipe => "the reader closed the pipe",
@@ -85,7 +98,10 @@ impl From<StoreError> for Failure {
         let text = error.to_string();
         match error {
             StoreError::Busy { .. } => Self::Busy(text),
-            StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Redaction(_) => Self::Damaged(text),
+            StoreError::Damaged { .. }
+            | StoreError::Format { .. }
+            | StoreError::Redaction(_)
+            | StoreError::UnknownAnalyzer { .. } => Self::Damaged(text),
             StoreError::Missing { .. } | StoreError::TooLarge { .. } => Self::Input(text),
             _ => Self::Io(text),
         }
@@ -115,6 +131,16 @@ impl From<SearchError> for Failure {
             SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
             SearchError::Incognito { .. } => Self::Forbidden(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<CompactError> for Failure {
+    fn from(error: CompactError) -> Self {
+        match error {
+            CompactError::Store(error) => error.into(),
+            CompactError::InUse { .. } => Self::Busy(error.to_string()),
+            other => Self::Io(other.to_string()),
         }
     }
 }
@@ -153,4 +179,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, ListError, RekeyError);
+from_operation!(AppendError, BackupError, DeleteError, ListError, RekeyError);

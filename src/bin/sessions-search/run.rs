@@ -10,13 +10,13 @@ use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
     AgentId, AppendRequest, Deleted, EmptyReason, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError,
     ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order,
-    Redaction, Requester, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport,
-    StoreError, Stores,
+    Redaction, ReindexRequest, RejectedPattern, Requester, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId,
+    SessionKey, StatusReport, StoreError, Stores,
 };
 
 use crate::args::{
-    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, McpArgs, OnOff, OrderChoice,
-    PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, McpArgs,
+    OnOff, OrderChoice, PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::caller::CallerArgs;
 use crate::environment::{now, parse_time, store_root};
@@ -52,18 +52,22 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
         Command::Mcp(args) => place.mcp(args),
+        Command::Verify(args) => place.verify(args.deep),
+        Command::Compact => place.compact(),
+        Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),
+        Command::Reindex(args) => place.reindex(args),
     }
 }
 
 /// Where a command works, and how it speaks.
-struct Place<'o> {
-    root: PathBuf,
+pub(crate) struct Place<'o> {
+    pub(crate) root: PathBuf,
     /// How the program is called to work at the same place, for commands that are printed.
     call: String,
-    agent: AgentId,
+    pub(crate) agent: AgentId,
     /// The same, only where the command line names it.
     named_agent: Option<AgentId>,
-    output: &'o Output,
+    pub(crate) output: &'o Output,
 }
 
 fn call(cli: &Cli, agent: &AgentId) -> String {
@@ -79,20 +83,23 @@ fn call(cli: &Cli, agent: &AgentId) -> String {
 
 impl Place<'_> {
     fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
-        self.open_redacting(root, create, Redaction::default())
-    }
-
-    /// The same; a store that is made masks as `redaction` says.
-    fn open_redacting(&self, root: &Path, create: bool, redaction: Redaction) -> Result<Engine, StoreError> {
-        let mut options = self.open_options(create);
-        options.redaction = redaction;
+        let mut options = self.options();
+        options.create = create;
         Engine::open(root, options)
     }
 
-    fn open_options(&self, create: bool) -> OpenOptions {
+    /// Makes the store.
+    fn make(&self, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
+        let mut options = self.options();
+        options.create = true;
+        options.analyzer = analyzer.name().to_owned();
+        options.redaction = redaction;
+        Engine::open(&self.root, options)
+    }
+
+    pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
-        options.create = create;
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
         if self.output.shows_progress() {
             options.repairing = Some(std::sync::Arc::new(|share| {
@@ -105,7 +112,7 @@ impl Place<'_> {
     /// The session on whose eyes the command is, and the stores it asks.
     fn seen_by(&self, caller: &CallerArgs) -> Result<Option<(Requester, Stores)>, Failure> {
         let requester = caller.requester(self.named_agent.as_ref())?;
-        Ok(requester.map(|requester| (requester, Stores::new(&self.root, self.open_options(false)))))
+        Ok(requester.map(|requester| (requester, Stores::new(&self.root, self.options()))))
     }
 
     /// For reading: a missing store is an answer, not an error (D21).
@@ -117,7 +124,7 @@ impl Place<'_> {
         }
     }
 
-    fn note_missing(&self) {
+    pub(crate) fn note_missing(&self) {
         self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
     }
 
@@ -134,27 +141,21 @@ impl Place<'_> {
     }
 
     fn init(&self, args: &InitArgs) -> Result<u8, Failure> {
-        if args.analyzer != "unicode-word" {
-            return Err(Failure::Input(format!("unknown analyzer {:?}: this version has unicode-word", args.analyzer)));
-        }
-        let (redaction, rejected) = match args.redaction {
-            Some(OnOff::Off) if !args.redact_pattern.is_empty() => {
-                return Err(Failure::Input("--redact-pattern needs --redaction on".into()));
-            }
-            Some(OnOff::Off) => (Redaction::off(), Vec::new()),
-            Some(OnOff::On) | None => Redaction::with_patterns(args.redact_pattern.iter().cloned()),
-        };
+        let (redaction, rejected) = chosen_redaction(args.redaction, &args.redact_pattern)?;
         let (engine, created) = match self.open(&self.root, false) {
             Ok(engine) => (engine, false),
-            Err(StoreError::Missing { .. }) => (self.open_redacting(&self.root, true, redaction.clone())?, true),
+            Err(StoreError::Missing { .. }) => (self.make(args.analyzer.unwrap_or_default(), redaction.clone())?, true),
             Err(other) => return Err(other.into()),
         };
-        for rejected in &rejected {
-            self.output.note(&format!("note: {rejected}; it is left out"));
-        }
+        self.note_rejected(&rejected);
         let kept = engine.redaction();
+        if args.analyzer.is_some_and(|analyzer| analyzer.name() != engine.analyzer()) {
+            let analyzer = engine.analyzer();
+            self.output
+                .note(&format!("note: the store was made with analyzer {analyzer}, and keeps it; see `reindex`"));
+        }
         let was_chosen = args.redaction.is_some() || !redaction.patterns().is_empty();
-        if was_chosen && *kept != redaction {
+        if was_chosen && kept != redaction {
             self.output.note("note: the store was made with another choice of redaction, and keeps it");
         }
         let folder = engine.folder();
@@ -163,13 +164,50 @@ impl Place<'_> {
             self.output.json(&Initialised {
                 store: &folder.to_string_lossy(),
                 created,
-                redaction: if kept.is_on() { "on" } else { "off" },
+                analyzer: engine.analyzer(),
+                redaction: on_or_off(&kept),
                 redact_patterns: kept.patterns().len(),
                 rejected_patterns: rejected,
             })?;
         } else {
             let word = if created { "made" } else { "already there" };
             self.output.text(&format!("store {word}: {}\n", folder.display()))?;
+        }
+        Ok(DONE)
+    }
+
+    fn note_rejected(&self, rejected: &[RejectedPattern]) {
+        for rejected in rejected {
+            self.output.note(&format!("note: {rejected}; it is left out"));
+        }
+    }
+
+    fn reindex(&self, args: &ReindexArgs) -> Result<u8, Failure> {
+        let engine = self.open_to_change()?;
+        let mut request = ReindexRequest::default();
+        request.analyzer = args.analyzer.map(|analyzer| analyzer.name().to_owned());
+        let is_on_already = args.redaction == Some(OnOff::On) && engine.redaction().is_on();
+        if !args.redact_pattern.is_empty() || args.redaction.is_some() && !is_on_already {
+            let (redaction, rejected) = chosen_redaction(args.redaction, &args.redact_pattern)?;
+            self.note_rejected(&rejected);
+            request.redaction = Some(redaction);
+        }
+        let sessions = engine.reindex(&request)?;
+        let is_done = engine.wait_for_indexing(if args.wait { Duration::MAX } else { WORK_ON });
+        let pending = if is_done { 0 } else { engine.status()?.pending.len() as u64 };
+        let (analyzer, redaction) = (engine.analyzer(), on_or_off(&engine.redaction()));
+        self.close(engine);
+        if self.output.is_json() {
+            self.output.json(&Reindexed { sessions, pending, analyzer, redaction })?;
+        } else {
+            let done = counted(sessions - pending.min(sessions), "session");
+            self.output.text(&format!("indexed {done} anew: analyzer {analyzer}, redaction {redaction}\n"))?;
+        }
+        if pending > 0 {
+            let pending = counted(pending, "session");
+            self.output.note(&format!(
+                "{pending} still hidden: the next commands go on with it, `search --wait` waits for the end"
+            ));
         }
         Ok(DONE)
     }
@@ -286,7 +324,7 @@ impl Place<'_> {
             self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
         }
         if let Some(requester) = requester {
-            let stores = Stores::with_open(folder.path(), self.open_options(false), vec![engine]);
+            let stores = Stores::with_open(folder.path(), self.options(), vec![engine]);
             return self.search_as(&requester, &stores, request, false);
         }
         for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
@@ -398,6 +436,11 @@ impl Place<'_> {
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        if args.purge
+            && let Err(failure) = self.compacted(&engine)
+        {
+            return Err(failure.after("deleted; its text is still in the store's files until `compact` is done"));
+        }
         self.deleted(deleted)
     }
 
@@ -430,7 +473,7 @@ impl Place<'_> {
     }
 
     /// The store, where a command needs one to change something in it.
-    fn open_to_change(&self) -> Result<Engine, Failure> {
+    pub(crate) fn open_to_change(&self) -> Result<Engine, Failure> {
         self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
     }
 
@@ -469,7 +512,7 @@ impl Place<'_> {
             None if args.operator => Requester::operator(self.agent.clone()),
             None => Requester::of_agent(self.agent.clone()),
         };
-        let stores = Stores::new(&self.root, self.open_options(false));
+        let stores = Stores::new(&self.root, self.options());
         Server { stores, requester }.serve()?;
         Ok(DONE)
     }
@@ -507,6 +550,9 @@ fn import_options(format: FormatChoice, revive: bool, include_deleted: bool) -> 
         FormatChoice::Auto => None,
         FormatChoice::Openclaw => Some(ImportFormat::OpenClaw),
         FormatChoice::Pi => Some(ImportFormat::Pi),
+        FormatChoice::ClaudeCode => Some(ImportFormat::ClaudeCode),
+        FormatChoice::Codex => Some(ImportFormat::Codex),
+        FormatChoice::GeminiCli => Some(ImportFormat::GeminiCli),
     };
     options.revive = revive;
     options.include_deleted = include_deleted;
@@ -540,10 +586,33 @@ fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
 struct Initialised<'i> {
     store: &'i str,
     created: bool,
+    analyzer: &'static str,
     redaction: &'i str,
     redact_patterns: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected_patterns: Vec<Rejected<'i>>,
+}
+
+/// What `reindex` did, and what is left for later commands.
+#[derive(Serialize)]
+struct Reindexed {
+    sessions: u64,
+    pending: u64,
+    analyzer: &'static str,
+    redaction: &'static str,
+}
+
+fn on_or_off(redaction: &Redaction) -> &'static str {
+    if redaction.is_on() { "on" } else { "off" }
+}
+
+/// What is to be masked, and the patterns that mean nothing.
+fn chosen_redaction(choice: Option<OnOff>, patterns: &[String]) -> Result<(Redaction, Vec<RejectedPattern>), Failure> {
+    match choice {
+        Some(OnOff::Off) if !patterns.is_empty() => Err(Failure::Input("--redact-pattern needs --redaction on".into())),
+        Some(OnOff::Off) => Ok((Redaction::off(), Vec::new())),
+        Some(OnOff::On) | None => Ok(Redaction::with_patterns(patterns.iter().cloned())),
+    }
 }
 
 /// A pattern that is left out.
