@@ -7,7 +7,9 @@ mod list;
 mod reindex;
 mod search;
 mod status;
+mod stores;
 mod verify;
+mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use stores::{AskError, Stores};
 pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
@@ -73,12 +76,12 @@ pub struct OpenOptions {
 impl OpenOptions {
     fn committer(&self) -> OpenCommitter {
         #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&self.files), self.tuning.clone());
+        let tuning = self.tuning.clone();
         #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let tuning = Tuning::default();
         let repairing = self.repairing.clone();
         OpenCommitter {
-            files,
+            files: self.files(),
             tuning,
             repairing: Arc::new(move |share| {
                 if let Some(repairing) = &repairing {
@@ -113,6 +116,15 @@ impl Default for OpenOptions {
             #[cfg(feature = "__internal_faults")]
             tuning: Tuning::default(),
         }
+    }
+}
+
+impl OpenOptions {
+    fn files(&self) -> Arc<dyn Files> {
+        #[cfg(feature = "__internal_faults")]
+        return Arc::clone(&self.files);
+        #[cfg(not(feature = "__internal_faults"))]
+        Arc::new(SystemFiles)
     }
 }
 
@@ -415,6 +427,14 @@ pub enum RekeyError {
         /// The key.
         key: SessionKey,
     },
+    /// The new key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was changed")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -428,6 +448,9 @@ impl Engine {
     pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
         if new.is_incognito() {
             return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        if new.agent_part().is_some_and(|agent| agent != self.agent.as_str()) {
+            return Err(RekeyError::OtherAgent { key: new.clone(), agent: self.agent.clone() });
         }
         self.committer.heal()?;
         Ok(self.committer.rekey(old.clone(), new.clone())??)
