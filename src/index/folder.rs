@@ -228,7 +228,7 @@ impl IndexFolder {
             // Merges are started by `start_merges` alone, so that it is known when none runs.
             writer.set_merge_policy(Box::new(NoMergePolicy));
             self.writer = Some(writer);
-            self.directory().remove_leftovers()?;
+            self.directory().remove_leftovers(&self.index.load_metas()?.list_segment_files())?;
         }
         self.writer.as_mut().ok_or_else(|| IndexError::new("no writer"))
     }
