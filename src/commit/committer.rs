@@ -380,3 +380,87 @@ fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace 
         merge_segments: options.tuning.merge_segments,
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::analysis::UnicodeWord;
+    use crate::files::SystemFiles;
+    use crate::model::{AgentId, SessionId, Timestamp};
+    use crate::transcript::Redactor;
+
+    pub(in crate::commit) fn open(root: &std::path::Path, tuning: Tuning) -> Arc<Committer> {
+        let options = OpenCommitter {
+            files: Arc::new(SystemFiles),
+            create: true,
+            busy_timeout: Duration::from_secs(1),
+            cache_bytes: 1024 * 1024,
+            uuid: [7; 16],
+            repairing: Arc::new(|_| {}),
+            tuning,
+        };
+        let pipeline = TextPipeline::new(Arc::new(UnicodeWord), Redactor::identity());
+        Arc::new(Committer::open(StoreLocation::new(root, &AgentId::default()), options, pipeline).unwrap())
+    }
+
+    fn id(n: usize) -> SessionId {
+        SessionId::parse(&format!("s{n}")).unwrap()
+    }
+
+    /// Three writes in one group; the second ends with `end`. Gives how each thread came out.
+    fn group(
+        committer: &Arc<Committer>,
+        end: fn() -> Result<(), StoreError>,
+    ) -> Vec<std::thread::Result<Result<(), StoreError>>> {
+        let writing = committer.writing.lock();
+        let threads: Vec<_> = (0..3)
+            .map(|n| {
+                let theirs = Arc::clone(committer);
+                let thread = std::thread::spawn(move || {
+                    theirs.submit(move |transaction| {
+                        transaction.tables.set_tombstone(&id(n), Some(Timestamp::UNKNOWN))?;
+                        if n == 1 { end() } else { Ok(()) }
+                    })
+                });
+                while committer.queue.lock().len() <= n {
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        drop(writing);
+        threads.into_iter().map(std::thread::JoinHandle::join).collect()
+    }
+
+    fn stored(committer: &Committer) -> Vec<bool> {
+        let snapshot = committer.snapshot().unwrap();
+        (0..3).map(|n| snapshot.tombstone(&id(n)).unwrap().is_some()).collect()
+    }
+
+    #[test]
+    fn a_write_that_fails_by_itself_fails_no_other_of_its_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), Tuning::default());
+        let outcomes = group(&committer, || Err(StoreError::TooLarge { bytes: 1 }));
+        let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+        assert!(matches!(outcomes.as_slice(), [Ok(()), Err(StoreError::TooLarge { .. }), Ok(())]), "{outcomes:?}");
+        assert_eq!(stored(&committer), [true, false, true]);
+    }
+
+    #[test]
+    fn a_panic_in_a_group_leaves_nobody_waiting_and_nothing_half_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), Tuning::default());
+        let outcomes = group(&committer, || panic!("meant to"));
+        let panicked = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert_eq!(panicked, 1, "the thread that led");
+        for outcome in outcomes.into_iter().flatten() {
+            assert!(matches!(outcome, Err(StoreError::OutcomeUnknown { .. } | StoreError::Poisoned { .. })));
+        }
+        committer.heal().unwrap();
+        assert_eq!(stored(&committer), [false; 3]);
+        let outcomes = group(&committer, || Ok(()));
+        assert!(outcomes.into_iter().all(|outcome| outcome.unwrap().is_ok()));
+        assert_eq!(stored(&committer), [true; 3]);
+    }
+}
