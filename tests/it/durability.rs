@@ -1,0 +1,255 @@
+//! What power cuts, killed processes and failing disks have taught: one bug, one test.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sessions_search::__internal::faults::{Files as _, Tuning};
+use sessions_search::{Engine, SearchRequest, StoreError};
+
+use crate::disk::{Change, Fault, Loss, Volume};
+use crate::model::{
+    Expected, Message, Model, Place, Step, StepError, StepGenerator, do_to, index_folder, settle, small,
+};
+use crate::random::Random;
+
+/// Does steps, all of which must succeed; gives what must be there then.
+fn all(engine: &Engine, mut model: Model, steps: &[Step]) -> Model {
+    for step in steps {
+        do_to(engine, &model, step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+        model = model.after(step);
+    }
+    model
+}
+
+fn check(engine: &Engine, model: &Model) {
+    settle(engine, &[Expected::of(model.clone())]).unwrap();
+}
+
+/// What is on the disk when the power comes back and everything unsynced is lost.
+fn after_power_cut(place: &Place) -> Place {
+    let image = place.disk.volume().after_power_cut(Loss::All, &mut Random::new(0));
+    Place { cache_bytes: place.cache_bytes, ..Place::new(image, &place.tuning) }
+}
+
+#[test]
+fn a_store_half_made_is_made_again() {
+    let place = Place::new(Volume::new(), &small());
+    place.disk.record();
+    drop(place.open().unwrap());
+    let changes = place.disk.take_record();
+    let mut random = Random::new(1);
+    let mut volume = Volume::new();
+    for change in &changes {
+        for loss in [Loss::All, Loss::Some, Loss::Some, Loss::Nothing] {
+            let place = Place::new(volume.after_power_cut(loss, &mut random), &small());
+            let engine = place.open().unwrap();
+            let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m", "otter")])]);
+            check(&engine, &model);
+        }
+        volume.apply(change);
+    }
+}
+
+#[test]
+fn the_folders_of_a_store_are_as_durable_as_its_first_message() {
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m", "otter")])]);
+    drop(engine);
+    check(&after_power_cut(&place).open().unwrap(), &model);
+}
+
+#[test]
+fn a_store_named_by_a_process_that_was_killed_at_once_is_durable_too() {
+    let place = Place::new(Volume::new(), &small());
+    place.disk.record();
+    drop(place.open().unwrap());
+    let changes = place.disk.take_record();
+    let named = changes.iter().position(|change| matches!(change, Change::Rename { .. })).unwrap();
+    let mut volume = Volume::new();
+    changes[..=named].iter().for_each(|change| volume.apply(change));
+    // The next process finds the store, and the power fails after it has stored something.
+    let place = Place::new(volume, &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m", "otter")])]);
+    drop(engine);
+    check(&after_power_cut(&place).open().unwrap(), &model);
+}
+
+#[test]
+fn a_checkpoint_after_one_that_was_cut_short_is_written() {
+    let mut make = StepGenerator::new(2);
+    let place = Place::new(Volume::new(), &Tuning { merge_segments: 100, ..small() });
+    let engine = place.open().unwrap();
+    let steps = [make.append("a", 3), make.append("b", 3), Step::Checkpoint, make.note(Step::Delete("b"))];
+    let model = all(&engine, Model::default(), &steps);
+    place.disk.record();
+    let mut volume = place.disk.volume();
+    do_to(&engine, &model, &Step::Checkpoint).unwrap();
+    drop(engine);
+    // Killed right after it has made the file that says what of a segment is dead.
+    let changes = place.disk.take_record();
+    let is_deaths = |change: &Change| match change {
+        Change::Create { name, .. } => name.to_string_lossy().ends_with(".del"),
+        _ => false,
+    };
+    let at = changes.iter().position(is_deaths).expect("a deletion writes such a file");
+    changes[..=at].iter().for_each(|change| volume.apply(change));
+    let engine = Place::new(volume, &place.tuning).open().unwrap();
+    all(&engine, model.clone(), &[Step::Checkpoint]);
+    check(&engine, &model);
+}
+
+#[test]
+fn a_checkpoint_tried_again_does_not_bring_back_what_was_deleted_since() {
+    let mut make = StepGenerator::new(3);
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[make.append("a", 3)]);
+    place.disk.fail_within("/index/", Fault::Broken, 0, usize::MAX);
+    do_to(&engine, &model, &Step::Checkpoint).unwrap_err();
+    assert!(place.disk.mend() > 0);
+    // The tail of the failed checkpoint still waits; this goes into a new one.
+    let steps =
+        [make.append("b", 2), make.append("a", 2), make.note(Step::Rewind("a", 4)), make.note(Step::Delete("b"))];
+    let model = all(&engine, model, &steps);
+    let model = all(&engine, model, &[Step::Checkpoint]);
+    check(&engine, &model);
+    let model = all(&engine, model, &[Step::Checkpoint]);
+    check(&engine, &model);
+    drop(engine);
+    check(&place.open().unwrap(), &model);
+}
+
+#[test]
+fn an_index_rebuild_tried_again_adds_nothing_twice() {
+    let mut make = StepGenerator::new(4);
+    let place = Place::new(Volume::new(), &Tuning { max_replay_documents: 3, index_batch_documents: 4, ..small() });
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[make.append("a", 6), make.append("b", 5), Step::Checkpoint]);
+    drop(engine);
+    let mut volume = place.disk.volume();
+    volume.remove_folder(index_folder());
+    // After documents of a batch were added: the note of the store fails, then files of the index do.
+    for (within, calls) in [("transcripts", 30), ("/index/", 40)] {
+        for call in 0..calls {
+            let place = Place::new(volume.clone(), &place.tuning);
+            place.disk.fail_within(within, Fault::Broken, call, 1);
+            let Ok(engine) = place.open() else { continue };
+            check(&engine, &model);
+            drop(engine);
+            place.disk.mend();
+            check(&place.open().unwrap(), &model);
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_in_doubt_is_written_again() {
+    let mut make = StepGenerator::new(5);
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[make.append("a", 3)]);
+    // The sync of the next append fails, whichever of its calls that is; what it should have written is lost, and shown.
+    let unsure = make.append("a", 1);
+    let mut unknown = 0;
+    for call in 0..40 {
+        let place = Place::new(place.disk.volume(), &small());
+        let engine = place.open().unwrap();
+        place.disk.fail_within("transcripts", Fault::Broken, call, 1);
+        let outcome = do_to(&engine, &model, &unsure);
+        place.disk.mend();
+        if let Err(StepError::Store(StoreError::OutcomeUnknown { .. })) = outcome {
+            unknown += 1;
+            let found = settle(&engine, &[Expected::of(model.clone()), Expected::of(model.after(&unsure))]).unwrap();
+            let model = if found == 0 { model.clone() } else { model.after(&unsure) };
+            // Stored after the disk is well again: no power cut may take it, nor what it stands on.
+            let model = all(&engine, model, &[Step::Append("b", vec![Message::new("b1", "otter lake map")])]);
+            drop(engine);
+            check(&after_power_cut(&place).open().unwrap(), &model);
+        }
+    }
+    assert!(unknown > 0, "no call of an append leaves its outcome unknown");
+}
+
+#[test]
+fn an_append_after_a_full_disk_is_stored_and_the_one_before_is_not() {
+    // Case 13: half a record, and the next append must not be fused with it.
+    let mut make = StepGenerator::new(6);
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[make.append("a", 2)]);
+    place.disk.fail(Fault::NoSpace, 0, usize::MAX);
+    let refused = Step::Append("a", vec![Message::new("lost", "otter that finds no room")]);
+    for _ in 0..3 {
+        let error = do_to(&engine, &model, &refused).unwrap_err();
+        assert!(matches!(error, StepError::Store(_)), "{error:?}");
+        let found = engine.search(&SearchRequest::new("room"));
+        assert!(found.map_or(true, |answer| answer.results.is_empty()));
+    }
+    place.disk.mend();
+    let model = all(&engine, model, &[make.append("a", 1), make.append("b", 1)]);
+    check(&engine, &model);
+}
+
+#[test]
+fn rolled_back_text_is_never_found() {
+    // Case 18: a transaction fails after a message is staged.
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m1", "otter")])]);
+    let staged = Step::Append("a", vec![Message::new("m2", "otter staged")]);
+    place.disk.fail_within("transcripts", Fault::Broken, 0, 1);
+    let failed = do_to(&engine, &model, &staged).is_err();
+    place.disk.mend();
+    assert!(failed);
+    let states = [Expected::of(model.clone()), Expected::of(model.after(&staged))];
+    assert_eq!(settle(&engine, &states), Ok(0), "the first call of a commit had failed");
+    let model = all(&engine, model, &[Step::Append("a", vec![Message::new("m3", "otter")]), staged]);
+    check(&engine, &model);
+}
+
+#[test]
+fn a_full_tail_without_an_index_refuses_appends_and_takes_them_again_later() {
+    let tuning =
+        Tuning { checkpoint_documents: 4, max_tail_documents: 6, room_timeout: Duration::from_millis(50), ..small() };
+    let place = Place::new(Volume::new(), &tuning);
+    let engine = place.open().unwrap();
+    let mut make = StepGenerator::new(7);
+    place.disk.fail_within("/index", Fault::NoSpace, 0, usize::MAX);
+    let mut model = Model::default();
+    let refusal = loop {
+        let step = Step::Append("a", make.messages(1));
+        match do_to(&engine, &model, &step) {
+            Ok(()) => model = model.after(&step),
+            Err(error) => break error,
+        }
+        assert!(model.num_messages() < 20, "the tail grows without end");
+    };
+    assert!(matches!(&refusal, StepError::Store(StoreError::IndexBehind { .. })), "{refusal:?}");
+    check(&engine, &model);
+    place.disk.mend();
+    // The checkpoint is tried again after a while.
+    let step = Step::Append("a", make.messages(1));
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while do_to(&engine, &model, &step).is_err() {
+        assert!(std::time::Instant::now() < deadline, "it stays behind");
+    }
+    check(&engine, &model.after(&step));
+}
+
+#[test]
+fn a_store_that_vanished_is_not_made_again_by_opening_it_after_a_failure() {
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m1", "otter")])]);
+    place.disk.fail_within("transcripts", Fault::Broken, 0, 1);
+    let step = Step::Append("a", vec![Message::new("m2", "otter")]);
+    do_to(&engine, &model, &step).unwrap_err();
+    place.disk.mend();
+    place.disk.remove_folder(Path::new("/store/agents/main")).unwrap();
+    match do_to(&engine, &model, &step) {
+        Err(StepError::Store(StoreError::Missing { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+}
