@@ -23,7 +23,7 @@ pub(super) struct IndexState {
     pub(super) folder: Option<IndexFolder>,
     /// What the folder's last commit covers.
     pub(super) covered: IndexNote,
-    /// Set by a failure until it is known what the folder holds.
+    /// Set while it is worked on, and after a failure until it is known what the folder holds.
     pub(super) unsettled: bool,
     /// While the index is rebuilt: the first document number that the rebuild need not reach.
     pub(super) rebuild_until: Option<u64>,
@@ -41,7 +41,8 @@ pub enum CheckpointError {
 }
 
 impl Committer {
-    /// Works on the index, and after an error looks at what the folder really holds before anything else is done.
+    /// Works on the index; after an error or a panic nothing else is done before it is known what the folder really
+    /// holds.
     fn with_index<R>(
         &self,
         work: impl FnOnce(&mut IndexState) -> Result<R, CheckpointError>,
@@ -50,12 +51,12 @@ impl Committer {
         if state.unsettled {
             self.settle_folder(&mut state)?;
         }
+        state.unsettled = true;
         let result = work(&mut state);
-        if result.is_err() {
-            state.unsettled = true;
-            if let Err(error) = self.settle_folder(&mut state) {
-                tracing::warn!(%error, "what the index holds is not known yet");
-            }
+        if result.is_ok() {
+            state.unsettled = false;
+        } else if let Err(error) = self.settle_folder(&mut state) {
+            tracing::warn!(%error, "what the index holds is not known yet");
         }
         result
     }

@@ -80,6 +80,8 @@ pub struct Committer {
     location: StoreLocation,
     options: OpenCommitter,
     pipeline: TextPipeline,
+    /// Held by whoever works on the index; appends never take it. Goes before the store, whose lock covers the index too.
+    pub(super) index: Mutex<IndexState>,
     /// `None` only when opening it again after a failure has failed too.
     store: RwLock<Option<Store>>,
     health: Arc<FileHealth>,
@@ -87,8 +89,6 @@ pub struct Committer {
     view: ViewCell,
     queue: Mutex<Vec<Box<dyn Queued>>>,
     writing: Mutex<()>,
-    /// Held by whoever works on the index; appends never take it.
-    pub(super) index: Mutex<IndexState>,
     pub(super) signals: Signals,
     pub(super) rebuilds: Rebuilds,
 }

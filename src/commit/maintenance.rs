@@ -183,6 +183,7 @@ impl Committer {
 }
 
 /// What the thread should do next.
+#[derive(Debug, Clone, Copy)]
 enum Task {
     Stop,
     RebuildIndex,
@@ -209,18 +210,35 @@ impl Worker {
     fn run(mut self) {
         loop {
             let task = self.next();
-            if !matches!(task, Task::Stop) {
-                // Where it fails the task fails too, and is tried again later.
-                let _ = self.committer.heal();
+            if matches!(task, Task::Stop) {
+                return;
             }
-            match task {
-                Task::Stop => return,
-                Task::RebuildIndex => self.rebuild_index(),
-                Task::Checkpoint => self.checkpoint(),
-                Task::Reconcile => self.reconcile(),
-                Task::Merges { release } => self.tend_merges(release),
+            // A panic ends the task, not the thread: without it the index would never be written again.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.perform(task)));
+            if done.is_err() {
+                tracing::error!(?task, "background work on a store panicked; it is tried again");
+                self.back_off_index();
+                let mut state = self.committer.signals.state.lock();
+                match task {
+                    Task::Checkpoint => state.checkpoint = true,
+                    Task::Reconcile => state.reconcile = true,
+                    // What is left to do is seen without a sign.
+                    Task::Stop | Task::RebuildIndex | Task::Merges { .. } => {}
+                }
             }
             self.committer.signals.note_progress();
+        }
+    }
+
+    fn perform(&mut self, task: Task) {
+        // Where it fails the task fails too, and is tried again later.
+        let _ = self.committer.heal();
+        match task {
+            Task::Stop => {}
+            Task::RebuildIndex => self.rebuild_index(),
+            Task::Checkpoint => self.checkpoint(),
+            Task::Reconcile => self.reconcile(),
+            Task::Merges { release } => self.tend_merges(release),
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sessions_search::__internal::faults::Tuning;
 use sessions_search::{Engine, OpenOptions, SearchRequest, StoreError};
 
-use crate::disk::Volume;
+use crate::disk::{Fault, Loss, Volume};
 use crate::model::{
     EVERYWHERE, Expected, Message, Model, Place, Step, StepGenerator, append_lines, do_to, id, now, settle, small,
 };
@@ -395,4 +395,96 @@ fn an_engine_that_goes_during_a_merge_changes_nothing_afterwards() {
         drop(engine);
         settle(&place.open().unwrap(), &expected).unwrap();
     }
+}
+
+#[test]
+fn many_at_once_on_a_disk_that_fails_now_and_then_lose_nothing() {
+    let tuning = Tuning {
+        checkpoint_documents: 30,
+        idle: Duration::from_millis(5),
+        idle_checkpoint_documents: 1,
+        sync_resolve_events: 60,
+        session_batch_rows: 16,
+        max_replay_documents: 200,
+        ..small()
+    };
+    let place = Place::new(Volume::new(), &tuning);
+    let engine = Arc::new(place.open().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let sessions = ["a", "b", "c"];
+    let writers: Vec<_> = sessions
+        .into_iter()
+        .enumerate()
+        .map(|(i, session)| {
+            let (engine, stop) = (Arc::clone(&engine), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let mut random = Random::new(i as u64);
+                let mut model = Model::default();
+                let mut failures = 0;
+                for number in 0.. {
+                    let ends = stop.load(Ordering::Relaxed);
+                    let messages = model.sessions.get(session).map_or(0, Vec::len);
+                    let step = if number % 25 == 24 {
+                        Step::Rewind(session, messages - messages.min(random.below(8)))
+                    } else {
+                        let message = |n| Message::numbered(100_000 * (i + 1) + number * 10 + n, &mut random);
+                        Step::Append(session, (0..1 + number % 3).map(message).collect())
+                    };
+                    // What failed may be stored: the same ids again do no harm.
+                    while do_to(&engine, &model, &step).is_err() {
+                        failures += 1;
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    model = model.after(&step);
+                    if ends {
+                        break;
+                    }
+                }
+                (model, failures)
+            })
+        })
+        .collect();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (engine, stop) = (Arc::clone(&engine), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let (mut answers, mut failures) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    match engine.search(&SearchRequest::new(EVERYWHERE)) {
+                        Ok(_) => answers += 1,
+                        Err(_) => failures += 1,
+                    }
+                }
+                (answers, failures)
+            })
+        })
+        .collect();
+    let mut random = Random::new(31);
+    let ends = Instant::now() + Duration::from_secs(seconds());
+    while Instant::now() < ends {
+        let fault = [Fault::Broken, Fault::NoSpace][random.below(2)];
+        place.disk.fail_within(
+            ["", "transcripts", "/index"][random.below(3)],
+            fault,
+            random.below(60),
+            1 + random.below(3),
+        );
+        std::thread::sleep(Duration::from_millis(random.below(30) as u64));
+    }
+    place.disk.mend();
+    stop.store(true, Ordering::Relaxed);
+    let (mut model, mut failures) = (Model::default(), 0);
+    for writer in writers {
+        let (theirs, failed) = writer.join().unwrap();
+        model.sessions.extend(theirs.sessions);
+        failures += failed;
+    }
+    let read: Vec<(usize, usize)> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+    eprintln!("{} messages, {failures} failed writes, answers and failed searches {read:?}", model.num_messages());
+    assert!(failures > 0 && read.iter().all(|(answers, _)| *answers > 0));
+    let expected = [Expected::of(model)];
+    settle(&engine, &expected).unwrap();
+    drop(engine);
+    let image = place.disk.volume().after_power_cut(Loss::All, &mut random);
+    settle(&Place::new(image, &tuning).open().unwrap(), &expected).unwrap();
 }

@@ -336,6 +336,8 @@ pub(crate) enum Fault {
     NoSpace,
     /// `EIO`; a sync has lost what it should have written.
     Broken,
+    /// No failure of a disk but of a program: whoever calls panics.
+    Panic,
 }
 
 impl Fault {
@@ -343,7 +345,7 @@ impl Fault {
         // By number, as the system gives them: 28 is ENOSPC, 5 is EIO.
         io::Error::from_raw_os_error(match self {
             Self::NoSpace => 28,
-            Self::Broken => 5,
+            Self::Broken | Self::Panic => 5,
         })
     }
 
@@ -351,7 +353,7 @@ impl Fault {
     pub(crate) fn concerns(self, call: Call) -> bool {
         match self {
             Self::NoSpace => !matches!(call, Call::Read | Call::Remove),
-            Self::Broken => true,
+            Self::Broken | Self::Panic => true,
         }
     }
 }
@@ -484,9 +486,11 @@ impl Disk {
             return Ok(());
         }
         plan.times = plan.times.saturating_sub(usize::from(plan.times != usize::MAX));
-        let error = plan.fault.error();
+        let fault = plan.fault;
         state.failed += 1;
-        Err(error)
+        drop(state);
+        assert_ne!(fault, Fault::Panic, "meant to");
+        Err(fault.error())
     }
 
     fn change(&self, change: Change) {

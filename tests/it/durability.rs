@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use sessions_search::__internal::faults::{Files as _, Tuning};
-use sessions_search::{Engine, SearchRequest, StoreError};
+use sessions_search::{Engine, ImportOptions, SearchRequest, StoreError};
 
 use crate::disk::{Change, Fault, Loss, Volume};
 use crate::model::{
-    Expected, Message, Model, Place, Step, StepError, StepGenerator, do_to, index_folder, settle, small,
+    Expected, Message, Model, Place, Step, StepError, StepGenerator, do_to, index_folder, now, settle, small,
 };
 use crate::random::Random;
 
@@ -83,6 +83,9 @@ fn a_checkpoint_after_one_that_was_cut_short_is_written() {
     let engine = place.open().unwrap();
     let steps = [make.append("a", 3), make.append("b", 3), Step::Checkpoint, make.note(Step::Delete("b"))];
     let model = all(&engine, Model::default(), &steps);
+    drop(engine);
+    // A new writer counts its operations from where the last commit was, and so does the one after it.
+    let engine = place.open().unwrap();
     place.disk.record();
     let mut volume = place.disk.volume();
     do_to(&engine, &model, &Step::Checkpoint).unwrap();
@@ -149,27 +152,35 @@ fn what_a_failed_sync_left_in_doubt_is_written_again() {
     let mut make = StepGenerator::new(5);
     let place = Place::new(Volume::new(), &small());
     let engine = place.open().unwrap();
-    let model = all(&engine, Model::default(), &[make.append("a", 3)]);
-    // The sync of the next append fails, whichever of its calls that is; what it should have written is lost, and shown.
-    let unsure = make.append("a", 1);
+    let model = all(&engine, Model::default(), &[make.append("a", 6), make.append("b", 2)]);
+    drop(engine);
+    let (volume, mut random) = (place.disk.volume(), Random::new(5));
     let mut unknown = 0;
-    for call in 0..40 {
-        let place = Place::new(place.disk.volume(), &small());
-        let engine = place.open().unwrap();
-        place.disk.fail_within("transcripts", Fault::Broken, call, 1);
-        let outcome = do_to(&engine, &model, &unsure);
-        place.disk.mend();
-        if let Err(StepError::Store(StoreError::OutcomeUnknown { .. })) = outcome {
+    for unsure in [make.append("a", 1), Step::Rewind("a", 3), Step::Delete("a")] {
+        let states = [Expected::of(model.clone()), Expected::of(model.after(&unsure))];
+        for call in 0..20 {
+            let place = Place::new(volume.clone(), &small());
+            let engine = place.open().unwrap();
+            place.disk.fail_within("transcripts", Fault::NoSpace, call, 1);
+            let outcome = do_to(&engine, &model, &unsure);
+            place.disk.mend();
+            if !matches!(outcome, Err(StepError::Store(StoreError::OutcomeUnknown { .. }))) {
+                continue;
+            }
+            // Where it was the sync that failed, what it should have written is shown, and lost.
             unknown += 1;
-            let found = settle(&engine, &[Expected::of(model.clone()), Expected::of(model.after(&unsure))]).unwrap();
-            let model = if found == 0 { model.clone() } else { model.after(&unsure) };
+            let found = settle(&engine, &states).unwrap();
             // Stored after the disk is well again: no power cut may take it, nor what it stands on.
-            let model = all(&engine, model, &[Step::Append("b", vec![Message::new("b1", "otter lake map")])]);
+            let later = Step::Append("c", vec![Message::new("c1", "otter lake map")]);
+            let model = all(&engine, states[found].model.clone(), &[later]);
             drop(engine);
-            check(&after_power_cut(&place).open().unwrap(), &model);
+            for loss in [Loss::All, Loss::Some, Loss::Some] {
+                let image = place.disk.volume().after_power_cut(loss, &mut random);
+                check(&Place::new(image, &small()).open().unwrap(), &model);
+            }
         }
     }
-    assert!(unknown > 0, "no call of an append leaves its outcome unknown");
+    assert!(unknown > 10, "{unknown} outcomes unknown");
 }
 
 #[test]
@@ -252,4 +263,63 @@ fn a_store_that_vanished_is_not_made_again_by_opening_it_after_a_failure() {
         Err(StepError::Store(StoreError::Missing { .. })) => {}
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_panic_in_the_background_ends_no_background() {
+    let tuning = Tuning { checkpoint_documents: 3, idle: Duration::from_millis(1), ..small() };
+    let mut make = StepGenerator::new(8);
+    let steps: Vec<Step> = (0..6).map(|_| make.append("a", 2)).collect();
+    for call in (0..60).step_by(7) {
+        let place = Place::new(Volume::new(), &tuning);
+        let engine = place.open().unwrap();
+        place.disk.fail_within("/index", Fault::Panic, call, 1);
+        let mut model = all(&engine, Model::default(), &steps);
+        check(&engine, &model);
+        place.disk.mend();
+        // The tail is written without anybody asking for it.
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while engine.status().unwrap().tail >= 3 {
+            assert!(std::time::Instant::now() < deadline, "call {call}: no checkpoint any more");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        model = all(&engine, model, &[Step::Append("b", vec![Message::new("b1", "otter")]), Step::Checkpoint]);
+        check(&engine, &model);
+        drop(engine);
+        check(&place.open().unwrap(), &model);
+    }
+}
+
+#[test]
+fn an_import_that_failed_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("conversation.jsonl");
+    let header = r#"{"type":"session","version":3,"id":"conversation","timestamp":"2026-07-01T08:00:00.000Z"}"#;
+    let messages: Vec<Message> = StepGenerator::new(9).messages(1_300);
+    let lines = messages.iter().map(|message| String::from_utf8(message.line(false)).unwrap());
+    let text: String = std::iter::once(header.to_owned()).chain(lines).map(|line| line + "\n").collect();
+    std::fs::write(&file, text).unwrap();
+    let import =
+        |engine: &Engine| engine.import(std::slice::from_ref(&file), &ImportOptions::default(), now(), &mut |_| {});
+    let mut failed = 0;
+    for call in (0..120).step_by(5) {
+        let place = Place::new(Volume::new(), &small());
+        let engine = place.open().unwrap();
+        place.disk.fail_within("transcripts", Fault::NoSpace, call, 1);
+        failed += usize::from(import(&engine).is_err());
+        place.disk.mend();
+        let summary = import(&engine).unwrap();
+        assert_eq!(summary.rejected_total, 0, "{summary:?}");
+        // So many that opening after the failure leaves them to a rebuild.
+        assert!(engine.wait_for_indexing(Duration::from_secs(30)));
+        let mut request = SearchRequest::new("otter");
+        request.limit = 10_000;
+        assert_eq!(engine.search(&request).unwrap().results.len(), 1_300);
+        assert_eq!(engine.status().unwrap().events, 1_301);
+        drop(engine);
+        let engine = after_power_cut(&place).open().unwrap();
+        assert!(engine.wait_for_indexing(Duration::from_secs(30)));
+        assert_eq!(engine.search(&request).unwrap().results.len(), 1_300);
+    }
+    assert!(failed > 3, "{failed}");
 }

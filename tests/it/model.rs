@@ -352,10 +352,11 @@ pub(crate) fn do_to(engine: &Engine, before: &Model, step: &Step) -> Result<(), 
         }
         Step::Aside(session, message) => append_lines(engine, session, vec![message.line(true)]),
         Step::Rewind(session, kept) => {
-            let messages = &before.sessions[session];
-            let target = kept.checked_sub(1).map(|last| messages[last].id.clone());
-            let parent = messages.last().map(|message| message.id.clone());
-            let leaf = serde_json::json!({ "type": "leaf", "id": format!("leaf-{}-{kept}-{}", session, messages.len()),
+            let messages = before.sessions.get(session).map_or(&[][..], Vec::as_slice);
+            let target = kept.checked_sub(1).map(|last| messages[last].id.as_str());
+            let parent = messages.last().map(|message| message.id.as_str());
+            // The same rewind twice has the same id, and does nothing the second time.
+            let leaf = serde_json::json!({ "type": "leaf", "id": format!("{}-{kept}", parent.unwrap_or("none")),
                 "parentId": parent, "targetId": target });
             append_lines(engine, session, vec![leaf.to_string().into_bytes()])
         }
@@ -382,12 +383,11 @@ pub(crate) struct StepGenerator {
     pub(crate) random: Random,
     next_message: usize,
     model: Model,
-    leaves: std::collections::BTreeSet<(&'static str, usize, usize)>,
 }
 
 impl StepGenerator {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), next_message: 0, model: Model::default(), leaves: Default::default() }
+        Self { random: Random::new(seed), next_message: 0, model: Model::default() }
     }
 
     pub(crate) fn messages(&mut self, n: usize) -> Vec<Message> {
@@ -423,16 +423,9 @@ impl StepGenerator {
         match (self.random.below(20), known) {
             (0 | 1, Some(len)) => {
                 let kept = self.random.below(len + 1);
-                // A leaf's id says what it does; the same again would be known and do nothing.
-                if !self.leaves.insert((session, kept, len)) {
-                    return self.append(session, 1);
-                }
                 self.note(Step::Rewind(session, kept))
             }
-            (2, Some(_)) => {
-                self.leaves.retain(|leaf| leaf.0 != session);
-                self.note(Step::Delete(session))
-            }
+            (2, Some(_)) => self.note(Step::Delete(session)),
             // The first row of a session would be its conversation, aside or not.
             (3, Some(len)) if len > 0 => self.aside(session),
             (4..=6, _) => Step::Checkpoint,
