@@ -1,143 +1,30 @@
 //! Ours against SQLite FTS5: the same messages, the same operations, one run, both answers checked against each other
 //! before a time counts.
 //!
-//! `cargo bench --bench compare` prints a table; `BENCH_MESSAGES` (default `10000,100000`) names the sizes.
+//! `cargo bench --bench compare` prints a table; `BENCH_MESSAGES` (default `10000,100000`) names the sizes, or
+//! `BENCH_CHAT` a folder of gzipped chats.
 //! SQLite is set up as OpenClaw does it: WAL, one transaction an append that writes the event, its identity and its
 //! FTS5 row; `synchronous=FULL`; its page cache at 64 MiB.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a program of this package's own")]
 
-use std::collections::BTreeMap;
+mod corpus;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use corpus::{Corpus, Message, key_of};
 use rusqlite::{Connection, params};
 use sessions_search::{
     AppendRequest, Engine, ImportOptions, OpenOptions, SearchRequest, SessionId, SessionKey, Timestamp,
 };
-
-/// SplitMix64: the same corpus on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal, by Box and Muller.
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.unit().max(1e-12).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
-    }
-}
-
-struct Message {
-    session: String,
-    id: String,
-    role: &'static str,
-    timestamp: i64,
-    text: String,
-}
-
-impl Message {
-    fn line(&self) -> String {
-        serde_json::json!({ "type": "message", "id": self.id, "parentId": null, "timestamp": self.timestamp,
-            "message": { "role": self.role, "content": [{ "type": "text", "text": self.text }] } })
-        .to_string()
-        .replacen("\"parentId\":null,", "", 1)
-    }
-}
-
-/// Zipf words, log-normal lengths (median 40, mean about 120 words, at most 4,000), hyphenated pairs, ids, a share of
-/// other scripts; `common` stands in 30 % of the messages, `percent` in 1 %, `rare` in 20 of them.
-struct Corpus {
-    random: Random,
-    vocabulary: Vec<String>,
-    cumulative: Vec<f64>,
-    num_sessions: usize,
-    made: usize,
-    size: usize,
-}
-
-impl Corpus {
-    fn new(size: usize) -> Self {
-        let mut random = Random(7);
-        let vocabulary: Vec<String> = (0..50_000)
-            .map(|_| (0..3 + random.below(7)).map(|_| char::from(b'a' + random.below(26) as u8)).collect())
-            .collect();
-        let mut sum = 0.0;
-        let cumulative = (1..=vocabulary.len())
-            .map(|rank| {
-                sum += 1.0 / (rank as f64).powf(1.05);
-                sum
-            })
-            .collect();
-        Self { random, vocabulary, cumulative, num_sessions: (size / 100).max(10), made: 0, size }
-    }
-
-    fn word(&mut self) -> String {
-        let at = self.random.unit() * self.cumulative[self.cumulative.len() - 1];
-        let rank = self.cumulative.partition_point(|&sum| sum < at);
-        self.vocabulary[rank.min(self.vocabulary.len() - 1)].clone()
-    }
-
-    fn next(&mut self) -> Message {
-        let n = self.made;
-        self.made += 1;
-        let length = ((40f64.ln() + 1.48 * self.random.normal()).exp() as usize).clamp(1, 4_000);
-        let mut text = String::new();
-        for i in 0..length {
-            if i > 0 {
-                text.push_str([" ", " ", " ", ", ", ". "][self.random.below(5)]);
-            }
-            match self.random.below(60) {
-                0 => text.push_str(&format!("{}-{}", self.word(), self.word())),
-                1 => text.push_str(&format!("{:08x}", self.random.next() as u32)),
-                2 => text.push_str(["会議", "проверка", "año", "naïve", "측정", "🤖"][self.random.below(6)]),
-                _ => text.push_str(&self.word()),
-            }
-        }
-        if self.random.below(10) < 3 {
-            text.push_str(" common");
-        }
-        if self.random.below(100) == 0 {
-            text.push_str(" percent");
-        }
-        if n.is_multiple_of((self.size / 20).max(1)) {
-            text.push_str(" rare");
-        }
-        Message {
-            session: format!("s{:06}", self.random.below(self.num_sessions)),
-            id: format!("m{n:08}"),
-            role: if n.is_multiple_of(2) { "user" } else { "assistant" },
-            timestamp: 1_700_000_000_000 + n as i64 * 1_000,
-            text,
-        }
-    }
-}
 
 /// What both engines can do.
 trait Backend {
     fn append(&mut self, message: &Message);
     fn search(&mut self, query: &str, keys: Option<&[String]>) -> Vec<(String, f64)>;
     fn delete_session(&mut self, session: &str);
-}
-
-fn key_of(session: &str) -> String {
-    format!("agent:main:{session}")
 }
 
 struct Ours(Engine);
@@ -289,58 +176,74 @@ fn size_of(path: &Path) -> u64 {
     }
 }
 
-/// Memory of this process that is no mapped file, in MB.
-fn anonymous_mb() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
+/// What is measured: messages, more of the same to append, and queries with what they stand for.
+struct Load {
+    name: String,
+    messages: Vec<Message>,
+    more: Vec<Message>,
+    queries: Vec<(&'static str, String)>,
 }
 
-/// Writes the corpus as OpenClaw's files, so that our import has its real input.
-fn write_files(corpus: &mut Corpus, count: usize, folder: &Path) -> Vec<Message> {
-    let sessions = folder.join("agents/main/sessions");
-    fs::create_dir_all(&sessions).unwrap();
-    let mut messages = Vec::with_capacity(count);
-    let mut files: BTreeMap<String, String> = BTreeMap::new();
-    let mut index = serde_json::Map::new();
-    for _ in 0..count {
-        let message = corpus.next();
-        let file = files.entry(message.session.clone()).or_insert_with(|| {
-            index.insert(
-                key_of(&message.session),
-                serde_json::json!({ "sessionId": message.session, "updatedAt": message.timestamp }),
-            );
-            format!("{}\n", serde_json::json!({ "type": "session", "version": 3, "id": message.session }))
-        });
-        file.push_str(&message.line());
-        file.push('\n');
-        messages.push(message);
-    }
-    for (session, text) in files {
-        fs::write(sessions.join(format!("{session}.jsonl")), text).unwrap();
-    }
-    fs::write(sessions.join("sessions.json"), serde_json::Value::Object(index).to_string()).unwrap();
-    messages
-}
-
-fn run(size: usize) {
-    let folder = tempfile::tempdir().unwrap();
+fn generated(size: usize) -> Load {
     let mut corpus = Corpus::new(size);
-    let messages = write_files(&mut corpus, size, &folder.path().join("files"));
-    println!("\n## {size} messages\n\n| what | ours | FTS5 | faster |\n| --- | --- | --- | --- |");
+    let messages: Vec<Message> = (0..size).map(|_| corpus.next()).collect();
+    let more = (0..1_000).map(|_| corpus.next()).collect();
+    let word = |rank: usize| corpus.vocabulary[rank].clone();
+    let queries = vec![
+        ("word in 30 %", "common".to_owned()),
+        ("word in 1 %", "percent".to_owned()),
+        ("word in 20 messages", "rare".to_owned()),
+        ("most frequent word", word(0)),
+        ("two mid words", format!("{} {}", word(60), word(90))),
+        ("common and mid", format!("common {}", word(60))),
+        ("phrase of two", format!("{}-{}", word(1), word(2))),
+        ("no hit", "zzzzzzzzzz".to_owned()),
+    ];
+    Load { name: format!("{size} generated messages"), messages, more, queries }
+}
+
+fn from_folder(folder: &Path) -> Load {
+    let mut messages = corpus::chat(folder);
+    let more = messages.split_off(messages.len() - 1_000);
+    let queries = [
+        ("word in a fifth", "the"),
+        ("word in 2 %", "ubuntu"),
+        ("rare word", "dpkg"),
+        ("two common words", "you the"),
+        ("three words", "how do i"),
+        ("phrase of two", "apt-get"),
+        ("no hit", "zzzzzzzzzz"),
+    ];
+    Load {
+        name: format!("{} chat messages", messages.len()),
+        messages,
+        more,
+        queries: queries.into_iter().map(|(name, query)| (name, query.to_owned())).collect(),
+    }
+}
+
+fn run(load: Load) {
+    let folder = tempfile::tempdir().unwrap();
+    let Load { name, messages, more, queries } = load;
+    let size = messages.len();
+    let mut sessions: Vec<String> = messages.iter().map(|message| message.session.clone()).collect();
+    sessions.sort();
+    sessions.dedup();
+    let mut kept = Vec::with_capacity(size);
+    corpus::write_files(messages.into_iter(), &folder.path().join("files"), |message| kept.push(message));
+    let messages = kept;
+    println!("\n## {name}, {} sessions\n\n| what | ours | FTS5 | faster |\n| --- | --- | --- | --- |", sessions.len());
 
     let root = folder.path().join("ours");
     let mut ours = Ours::open(&root);
     let files: Vec<PathBuf> = vec![folder.path().join("files")];
     let now = Timestamp::from_millis(1_800_000_000_000).unwrap();
-    let before = anonymous_mb();
     let (our_bulk, summary) = timed(|| ours.0.import(&files, &ImportOptions::default(), now, &mut |_| {}).unwrap());
     assert_eq!(summary.messages, size as u64);
     ours.0.checkpoint().unwrap();
-    let after_import = anonymous_mb();
     let mut theirs = Fts5::open(&folder.path().join("fts5.sqlite"));
     let (their_bulk, ()) = timed(|| {
-        for batch in messages.chunks(512) {
+        for batch in messages.chunks(4_096) {
             let transaction = theirs.0.transaction().unwrap();
             batch.iter().for_each(|message| Fts5::write(&transaction, message));
             transaction.commit().unwrap();
@@ -348,22 +251,10 @@ fn run(size: usize) {
     });
     row("import, all of it", our_bulk, their_bulk);
 
-    let sessions = (size / 100).max(10);
-    let keys: Vec<String> =
-        (0..200.min(sessions)).map(|n| key_of(&format!("s{:06}", n * sessions / 200.min(sessions)))).collect();
-    let (mid_a, mid_b) = (corpus.vocabulary[60].clone(), corpus.vocabulary[90].clone());
-    let classes = [
-        ("word in 30 %", "common".to_owned()),
-        ("word in 1 %", "percent".to_owned()),
-        ("word in 20 messages", "rare".to_owned()),
-        ("most frequent word", corpus.vocabulary[0].clone()),
-        ("two mid words", format!("{mid_a} {mid_b}")),
-        ("common and mid", format!("common {mid_a}")),
-        ("phrase of two", format!("{}-{}", corpus.vocabulary[1], corpus.vocabulary[2])),
-        ("no hit", "zzzzzzzzzz".to_owned()),
-    ];
+    let step = (sessions.len() / 200).max(1);
+    let keys: Vec<String> = sessions.iter().step_by(step).take(200).map(|session| key_of(session)).collect();
     let compare = |ours: &mut Ours, theirs: &mut Fts5, suffix: &str| {
-        for (name, query) in &classes {
+        for (name, query) in &queries {
             for filter in [None, Some(keys.as_slice())] {
                 let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
                 let repeats = if size > 200_000 { 7 } else { 25 };
@@ -380,38 +271,27 @@ fn run(size: usize) {
         }
     };
     compare(&mut ours, &mut theirs, "");
-    for _ in 0..1_000 {
-        for (_, query) in &classes {
-            ours.search(query, None);
-        }
-    }
-    println!(
-        "\nmemory that is no mapped file: {before} MB before, {after_import} MB after import, {} MB after 8,000 searches\n",
-        anonymous_mb()
-    );
 
-    println!("| what | ours | FTS5 | faster |\n| --- | --- | --- | --- |");
     let (mut our_times, mut their_times, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
     let raw = fs::File::create(folder.path().join("raw")).unwrap();
-    for _ in 0..1_000 {
-        let message = corpus.next();
-        our_times.push(timed(|| ours.append(&message)).0);
-        their_times.push(timed(|| theirs.append(&message)).0);
+    for message in &more {
+        our_times.push(timed(|| ours.append(message)).0);
+        their_times.push(timed(|| theirs.append(message)).0);
         std::io::Write::write_all(&mut &raw, &[0; 4096]).unwrap();
         syncs.push(timed(|| raw.sync_data().unwrap()).0);
     }
     row("append, p50", median(&mut our_times), median(&mut their_times));
     row("append, p99", p99(&mut our_times), p99(&mut their_times));
-    row("append, p50, against raw fdatasync", median(&mut our_times), median(&mut syncs));
+    row("append, p50, against a raw fdatasync", median(&mut our_times), median(&mut syncs));
 
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
-    for n in 0..(sessions / 100).max(5) {
-        let session = format!("s{:06}", n * 7 + 3);
-        our_times.push(timed(|| ours.delete_session(&session)).0);
-        their_times.push(timed(|| theirs.delete_session(&session)).0);
+    let num_deleted = (sessions.len() / 100).max(5).min(sessions.len() / 2);
+    for session in sessions.iter().skip(1).step_by(3).take(num_deleted) {
+        our_times.push(timed(|| ours.delete_session(session)).0);
+        their_times.push(timed(|| theirs.delete_session(session)).0);
     }
     row("delete a session", median(&mut our_times), median(&mut their_times));
-    compare(&mut ours, &mut theirs, ", 1 % dead");
+    compare(&mut ours, &mut theirs, ", 1 % of the sessions dead");
 
     theirs.0.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     ours.0.close().unwrap();
@@ -419,17 +299,21 @@ fn run(size: usize) {
     println!("\nopen after a clean close: {:.1} ms", open.as_secs_f64() * 1e3);
     drop(ours);
     let agent = root.join("agents/main");
+    let mb = |bytes: u64| bytes as f64 / 1e6;
     println!(
-        "bytes: transcripts {} MB, index {} MB; FTS5 database {} MB",
-        size_of(&agent.join("transcripts.redb")) / 1_000_000,
-        size_of(&agent.join("index")) / 1_000_000,
-        size_of(&folder.path().join("fts5.sqlite")) / 1_000_000
+        "bytes: transcripts {:.1} MB, index {:.1} MB; FTS5 database {:.1} MB",
+        mb(size_of(&agent.join("transcripts.redb"))),
+        mb(size_of(&agent.join("index"))),
+        mb(size_of(&folder.path().join("fts5.sqlite")))
     );
 }
 
 fn main() {
+    if let Some(folder) = std::env::var_os("BENCH_CHAT") {
+        return run(from_folder(Path::new(&folder)));
+    }
     let sizes = std::env::var("BENCH_MESSAGES").unwrap_or_else(|_| "10000,100000".into());
     for size in sizes.split(',') {
-        run(size.trim().parse().expect("BENCH_MESSAGES holds numbers"));
+        run(generated(size.trim().parse().expect("BENCH_MESSAGES holds numbers")));
     }
 }

@@ -1,4 +1,109 @@
-//! Embedded search over AI agents' conversation transcripts.
+//! Embedded search over AI agents' conversation transcripts: what SQLite FTS5 would answer, without SQLite.
+//!
+//! An [`Engine`] is one agent's store: the transcripts in a redb file, and a tantivy index derived from them. It takes
+//! events one by one or whole files, and finds words in what users and assistants said.
+//!
+//! # The way of the data
+//!
+//! **In.** A *line* of a transcript (one JSON object, in the shape of OpenClaw's JSONL) is an *event*. Its `parentId`
+//! gives it a place in the session's tree; only what stands on the *active branch* is searched, so that what was rewound
+//! is not found. A user's or assistant's message yields *searchable text*, the analyzer makes *tokens* of it, and all of
+//! that goes to disk in one transaction. When [`Engine::append`] returns, the event is on disk and the next search finds
+//! it. Later a background thread moves what is in memory of the index into its files; no caller waits for that.
+//!
+//! **Out.** A *query* is split at white space into *pieces*; each is a phrase, and all must stand in one message. The
+//! hits get FTS5's bm25, the best become excerpts, and [`Engine::history`] opens the conversation around one.
+//!
+//! ```
+//! use sessions_search::{AppendRequest, Engine, HistoryRequest, OpenOptions, SearchRequest, SessionKey, Timestamp};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let root = folder.path();
+//! let mut options = OpenOptions::default();
+//! options.create = true; // without it a missing store is an error, and nothing is made
+//! let engine = Engine::open(root, options)?;
+//!
+//! // A conversation with one rewind: the answer about the lake was taken back.
+//! let lines = [
+//!     r#"{"type":"message","id":"k1","parentId":null,"message":{"role":"user","content":"Where is the otter map?"}}"#,
+//!     r#"{"type":"message","id":"k2","parentId":"k1","message":{"role":"assistant","content":"In the lake folder."}}"#,
+//!     r#"{"type":"leaf","id":"k3","parentId":"k2","targetId":"k1"}"#,
+//!     r#"{"type":"message","id":"k4","parentId":"k1","message":{"role":"assistant","content":"The map is in the river folder."}}"#,
+//! ];
+//! let request = AppendRequest::new(SessionKey::parse("agent:main:main")?, lines.map(Vec::from).into());
+//! let now = Timestamp::parse_iso("2026-05-11T08:00:00Z")?; // the library never asks the clock
+//! for (line, stored) in lines.iter().zip(engine.append(request, now)?) {
+//!     let place = stored?; // or why this one line was refused; the others are stored
+//!     assert!(line.contains(place.message_id.as_ref().map_or("", |id| id.as_str())));
+//! }
+//!
+//! // Every piece must stand in one message. Case and accents do not count.
+//! let answer = engine.search(&SearchRequest::new("MAP river-folder"))?;
+//! let hit = &answer.results[0];
+//! assert_eq!((hit.message_id.as_str(), hit.session_key.as_str()), ("k4", "agent:main:main"));
+//! assert_eq!(hit.snippet, "The map is in the river folder.");
+//! assert_eq!(&hit.snippet[hit.highlights[0].clone()], "map");
+//!
+//! // The branch that was left is not found, and the answer says why it is empty.
+//! let nothing = engine.search(&SearchRequest::new("lake"))?;
+//! assert_eq!(nothing.reason, Some(sessions_search::EmptyReason::NoMatch));
+//!
+//! // The conversation around the hit.
+//! let mut request = HistoryRequest::new(hit.session_key.as_str());
+//! request.message_id = Some(hit.message_id.as_str().to_owned());
+//! let page = engine.history(&request)?;
+//! let texts: Vec<&str> = page.messages.iter().map(|message| message.text.as_str()).collect();
+//! assert_eq!(texts, ["Where is the otter map?", "The map is in the river folder."]);
+//!
+//! engine.close()?; // not needed, but the next open is quicker
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to go on
+//!
+//! | to | see |
+//! | --- | --- |
+//! | read transcripts from files | [`Engine::import`], [`ImportOptions`], and the account it gives: [`ImportSummary`] |
+//! | search by session, role, time, prefix, page | [`SearchRequest`]; the answer is a [`SearchAnswer`] |
+//! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
+//! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
+//! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
+//! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
+//! | know every bound | [`limits`] |
+//!
+//! # Threads, processes, time
+//!
+//! An engine is `Send + Sync` and its methods block; share it in an `Arc`, and under an async runtime call it where blocking
+//! is allowed. Readers never wait for writers: a search works on one moment of the store. Appends that come at the same
+//! time share one fsync. One process holds a store at a time; others get [`StoreError::Busy`] after
+//! [`OpenOptions::busy_timeout`].
+//!
+//! The library reads no wall clock, no environment and no current folder, and prints nothing. Times are [`Timestamp`]s that
+//! callers give.
+//!
+//! # Errors
+//!
+//! One type per operation, each with the [`StoreError`] that may lie below it. An answer that is empty is no error: it
+//! carries its [`EmptyReason`]. [`StoreError::OutcomeUnknown`] is the one case in which a failed write may be on disk all
+//! the same; open the store again to know.
+//!
+//! # Secrets
+//!
+//! What looks like a credential is masked before a message is indexed, so no excerpt shows it and no search confirms it;
+//! history masks the same. [`OpenOptions::redaction`] decides when a store is made, and the store keeps that
+//! [`Redaction`]. The stored transcript stays as it is.
+//!
+//! # Not yet
+//!
+//! Deleting hides at once and for good, and leaves bytes in the files until they are used again. There are no access rules
+//! below the agent.
+//!
+//! # Features
+//!
+//! `cli`, on by default, is the program and what only it needs. A library user turns it off:
+//! `default-features = false`.
 
 mod analysis;
 mod commit;
@@ -12,20 +117,23 @@ mod search;
 mod store;
 mod transcript;
 
-pub use analysis::{Analyzer, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord};
-pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace};
-pub use engine::{
-    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HistoryAnswer,
-    HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat,
-    ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions,
-    PendingSession, PieceExplanation, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
-    SkippedFile, StatusReport,
+pub use analysis::{
+    Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
 };
+pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
+pub use engine::{
+    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
+    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
+    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
+    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
+    SessionSummary, SkippedFile, StatusReport,
+};
+pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};
 pub use search::Order;
 pub use search::query::QueryError;
 pub use store::StoreError;
-pub use transcript::EventError;
+pub use transcript::{EventError, Redaction, RejectedPattern};
 
 /// What this package's own tests and benches reach; no part of the public interface.
 #[doc(hidden)]
@@ -36,6 +144,12 @@ pub mod __internal {
     pub mod import {
         pub use crate::import::*;
     }
+    pub mod store {
+        pub use crate::store::{
+            Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow,
+            SessionState, SourceRow, Statistics, TranscriptNumber, encode_row,
+        };
+    }
     /// What stands in for the disk, and the thresholds of the engine.
     #[cfg(feature = "__internal_faults")]
     pub mod faults {
@@ -43,3 +157,8 @@ pub mod __internal {
         pub use crate::files::*;
     }
 }
+
+/// The README's examples, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

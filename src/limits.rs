@@ -10,6 +10,9 @@ pub const MAX_TOOL_SEARCH_LIMIT: usize = 25;
 pub const MAX_SEARCH_LIMIT: usize = 10_000;
 /// Tokens in an excerpt (contract §5.4).
 pub const EXCERPT_TOKENS: usize = 48;
+/// Longest excerpt of a store whose analyzer is for scripts without spaces, in columns of a terminal: 120 Chinese
+/// characters or 40 English words, so about what [`EXCERPT_TOKENS`] words say.
+pub const EXCERPT_COLUMNS: usize = 240;
 /// Length of an excerpt when none is asked, in UTF-16 code units (D28).
 pub const DEFAULT_EXCERPT_UTF16: usize = 300;
 /// Longest excerpt, in UTF-16 code units (D28).
@@ -47,3 +50,10 @@ pub const SYNC_RESOLVE_BYTES: u64 = 4 * 1024 * 1024;
 pub const DEFAULT_LIST_LIMIT: usize = 50;
 /// Most sessions of a list.
 pub const MAX_LIST_LIMIT: usize = 10_000;
+/// Largest window of a zstd frame that an import decodes: four times what zstd's strongest ordinary level uses. It is
+/// the memory a compressed file may ask for, beside one line.
+pub const MAX_ZSTD_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
+/// A zstd file may expand to this many times its size, far more than any transcript does …
+pub const MAX_ZSTD_EXPANSION: u64 = 1_000;
+/// … and this many bytes on top, so that small files need no ratio.
+pub const MAX_ZSTD_FREE_BYTES: u64 = 64 * 1024 * 1024;

@@ -1,13 +1,16 @@
 //! Storing events: session, ids, parent, time, and the documents they bring or take away (contract §1.7, §4.2).
 
+use std::sync::Arc;
+
 use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
 use crate::commit::transaction::Transaction;
 use crate::model::{MessageId, Role, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{
-    Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber,
+    Death, DocumentRow, EventRow, PendingReason, SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber,
 };
 use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
 
+use super::checkpoint::CheckpointError;
 use super::{Committer, Tuning};
 
 /// The session that events go to.
@@ -70,14 +73,15 @@ pub enum AppendRefusal {
 enum Origin {
     /// The API, now: parents are chosen and rebased, missing times filled in, rewinds resolved at once.
     Live { now: Timestamp },
-    /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import.
-    Import { now: Timestamp },
+    /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import. With `bulk`
+    /// a new session stays hidden until its documents are in the index, past the tail.
+    Import { now: Timestamp, bulk: bool },
 }
 
 impl Origin {
     fn now(self) -> Timestamp {
         match self {
-            Self::Live { now } | Self::Import { now } => now,
+            Self::Live { now } | Self::Import { now, .. } => now,
         }
     }
 }
@@ -85,8 +89,18 @@ impl Origin {
 /// What became of the events of one call, in order; or why the session takes none of them.
 pub type Outcomes = Result<Vec<Result<Appended, AppendRefusal>>, AppendRefusal>;
 
-/// What a source row is to become with the same transaction.
-pub(super) type SourceUpdate = (String, crate::store::SourceRow);
+/// Events of one source, and how far it has been read with them.
+#[derive(Debug)]
+pub struct ImportBatch {
+    /// The session they go to.
+    pub target: SessionTarget,
+    /// The events, in order.
+    pub events: Vec<PreparedEvent>,
+    /// The source's path.
+    pub path: String,
+    /// How far it is read.
+    pub source: SourceRow,
+}
 
 impl Committer {
     /// Stores events now, in one transaction. What they say is searchable when this returns.
@@ -101,33 +115,47 @@ impl Committer {
     ) -> Result<Outcomes, StoreError> {
         self.wait_for_room()?;
         let store = self.storing(Origin::Live { now });
-        self.submit(move |transaction| store.events(transaction, &target, &events, None))
+        self.submit(move |transaction| store.events(transaction, &target, &events))
     }
 
-    /// Stores one batch of an import and notes how far its source has been read, in one transaction.
+    /// Stores events of several sources and notes how far each has been read, in one transaction. With `bulk`, new
+    /// sessions go straight to the index: they are hidden until [`Committer::finish_bulk`]. One outcome a batch.
     ///
     /// # Errors
     /// As [`Committer::append`].
-    pub fn import_batch(
+    pub fn import(
         &self,
-        target: SessionTarget,
-        events: Vec<PreparedEvent>,
-        source: SourceUpdate,
+        batches: Vec<ImportBatch>,
+        bulk: bool,
         now: Timestamp,
-    ) -> Result<Outcomes, StoreError> {
+    ) -> Result<Vec<Outcomes>, CheckpointError> {
         self.wait_for_room()?;
-        let store = self.storing(Origin::Import { now });
-        self.submit(move |transaction| store.events(transaction, &target, &events, Some(&source)))
+        let store = self.storing(Origin::Import { now, bulk });
+        let write = move |transaction: &mut Transaction<'_, '_>| {
+            let mut outcomes = Vec::with_capacity(batches.len());
+            for batch in &batches {
+                // A session begins with its first event, not with lines that hold none.
+                outcomes.push(match batch.events.as_slice() {
+                    [] => Ok(Vec::new()),
+                    events => store.events(transaction, &batch.target, events)?,
+                });
+                transaction.tables.put_source(&batch.path, &batch.source)?;
+            }
+            Ok((outcomes, transaction.take_bulk()))
+        };
+        if !bulk {
+            return Ok(self.submit(write)?.0);
+        }
+        self.add_bulk(|| self.submit(write))
     }
 
     fn storing(&self, origin: Origin) -> Storing {
-        Storing { pipeline: self.pipeline().clone(), tuning: self.tuning().clone(), origin }
+        Storing { tuning: self.tuning().clone(), origin }
     }
 }
 
 /// How events are stored, whichever they are.
 struct Storing {
-    pipeline: TextPipeline,
     tuning: Tuning,
     origin: Origin,
 }
@@ -138,19 +166,24 @@ impl Storing {
         transaction: &mut Transaction<'_, '_>,
         target: &SessionTarget,
         events: &[PreparedEvent],
-        source: Option<&SourceUpdate>,
     ) -> Result<Outcomes, StoreError> {
-        let (transcript, mut session) = match open_session(transaction, target, self.origin.now())? {
+        let (transcript, mut session) = match open_session(transaction, target, self.origin)? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let mut outcomes = Vec::with_capacity(events.len());
+        let revision = session.revision;
         for prepared in events {
             let mut writer = EventWriter { transaction, how: self, transcript, session: &mut session };
             outcomes.push(writer.store(prepared)?);
         }
-        if let Some((path, row)) = source {
-            transaction.tables.put_source(path, row)?;
+        if session.revision != revision {
+            // A later event of the same call moved the path: what counts is what can be found when it returns.
+            for place in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
+                let (Appended::Stored(place) | Appended::Known(place)) = place;
+                let document = transaction.tables.active_document(transcript, place.seq)?;
+                place.indexed = document.is_some() && session.state == SessionState::Ready;
+            }
         }
         transaction.set_session(transcript, session);
         Ok(Ok(outcomes))
@@ -161,7 +194,7 @@ impl Storing {
 fn open_session(
     transaction: &mut Transaction<'_, '_>,
     target: &SessionTarget,
-    now: Timestamp,
+    origin: Origin,
 ) -> Result<Result<(TranscriptNumber, SessionRow), AppendRefusal>, StoreError> {
     let found = match &target.id {
         Some(id) => transaction.tables.transcript(id)?,
@@ -172,20 +205,22 @@ fn open_session(
             return Err(StoreError::damaged("a session id points at a session that is not there"));
         };
         let mut row = row.clone();
-        if row.session_key != target.key {
+        // A file goes on in the session that it began, whatever that is called by now.
+        if matches!(origin, Origin::Live { .. }) && row.session_key != target.key {
             return Ok(Err(AppendRefusal::OtherKey { id: row.session_id, key: row.session_key }));
         }
         merge_facts(&mut row.facts, &target.facts);
         return Ok(Ok((transcript, row)));
     }
+    let is_bulk = matches!(origin, Origin::Import { bulk: true, .. });
     let row = SessionRow {
         session_id: target.id.clone().unwrap_or_else(|| target.new_id.clone()),
         session_key: target.key.clone(),
-        created_at: now,
+        created_at: origin.now(),
         updated_at: target.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
         facts: target.facts.clone(),
         title: None,
-        state: SessionState::Ready,
+        state: if is_bulk { SessionState::Pending(PendingReason::Import) } else { SessionState::Ready },
         ordinal: transaction.next_ordinal(),
         head: Some(Head::default()),
         next_seq: 0,
@@ -195,6 +230,10 @@ fn open_session(
         revision: 0,
     };
     let transcript = transaction.add_session(row.clone(), target.current)?;
+    if is_bulk {
+        transaction.hide_unborn(row.ordinal);
+        transaction.begin_bulk(transcript);
+    }
     Ok(Ok((transcript, row)))
 }
 
@@ -241,13 +280,15 @@ impl EventWriter<'_, '_, '_> {
             _ => (event.timestamp, false),
         };
         let seq = self.session.next_seq;
+        let pipeline = Arc::clone(&self.transaction.pipeline);
+        let text = prepared.text(&pipeline);
         let row = EventRow {
             tree,
             rebased: parent.is_some(),
             timestamp,
             timed,
             is_header: event.kind == EventKind::Header,
-            text_bytes: prepared.text.as_ref().map_or(0, |text| text.text.len() as u32),
+            text_bytes: text.as_ref().map_or(0, |text| text.text.len() as u32),
             normalised: prepared.normalised.as_deref(),
             raw: &prepared.raw,
         };
@@ -264,7 +305,7 @@ impl EventWriter<'_, '_, '_> {
         let indexed = match forward {
             Forward::OnPath(head) => {
                 self.session.head = Some(head);
-                self.index(prepared, seq, timestamp)?
+                self.index(event, text.as_deref(), seq, timestamp)?
             }
             Forward::OffPath(head) => {
                 self.session.head = Some(head);
@@ -338,16 +379,30 @@ impl EventWriter<'_, '_, '_> {
     }
 
     /// Makes a message of the active path findable; `false` when it has no text or the session waits for a rebuild.
-    fn index(&mut self, prepared: &PreparedEvent, seq: u64, timestamp: Timestamp) -> Result<bool, StoreError> {
-        let (Some(text), Some((id, message))) = (&prepared.text, prepared.event.searchable()) else {
+    fn index(
+        &mut self,
+        event: &Event,
+        text: Option<&SearchableText>,
+        seq: u64,
+        timestamp: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (Some(text), Some((id, message))) = (text, event.searchable()) else {
             return Ok(false);
         };
-        if !self.is_ready() {
-            return Ok(false);
-        }
         let message = IndexedMessage { seq, id, role: message.role, timestamp, text };
-        add_document(self.transaction, self.session, self.transcript, &message)?;
-        Ok(true)
+        if self.is_ready() {
+            add_document(self.transaction, self.session, self.transcript, &message)?;
+            return Ok(true);
+        }
+        if let SessionState::Pending(PendingReason::Import) = self.session.state {
+            if matches!(self.how.origin, Origin::Import { bulk: true, .. }) {
+                add_document(self.transaction, self.session, self.transcript, &message)?;
+            } else {
+                // Not among the documents of the bulk import: they must not be published without it.
+                self.session.revision += 1;
+            }
+        }
+        Ok(false)
     }
 
     fn scan(&self) -> Result<TreeScan, StoreError> {
@@ -371,9 +426,12 @@ impl EventWriter<'_, '_, '_> {
             Origin::Live { .. } => PendingReason::Rewind,
         };
         if !self.is_ready() || reason == PendingReason::Import || !small {
-            // A rebuild that is under way catches up with whatever is stored meanwhile.
-            if self.is_ready() {
-                mark_pending(self.transaction, self.session, reason)?;
+            match self.session.state {
+                SessionState::Ready => mark_pending(self.transaction, self.session, reason)?,
+                // What the bulk import has of it may have left the path.
+                SessionState::Pending(PendingReason::Import) => self.session.revision += 1,
+                // A rebuild that is under way catches up with whatever is stored meanwhile.
+                SessionState::Pending(_) => {}
             }
             self.session.head = None;
             return Ok(false);
@@ -394,16 +452,11 @@ impl EventWriter<'_, '_, '_> {
         }
         let already: std::collections::BTreeSet<u64> = active.iter().map(|&(seq, _)| seq).collect();
         for &added in path.difference(&already) {
-            let read = |row: EventRow<'_>| (row.text_bytes > 0).then(|| (row.event(), row.timestamp));
-            let Some(Some((Ok(event), timestamp))) =
-                self.transaction.tables.with_event(self.transcript, added, read)?
-            else {
-                continue;
-            };
-            let Some(text) = self.how.pipeline.text_of(&event) else { continue };
-            let Some((id, message)) = event.searchable() else { continue };
-            let message = IndexedMessage { seq: added, id, role: message.role, timestamp, text: &text };
-            add_document(self.transaction, self.session, self.transcript, &message)?;
+            let pipeline = Arc::clone(&self.transaction.pipeline);
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, added, &pipeline);
+            if let Some(Some(message)) = self.transaction.tables.with_event(self.transcript, added, read)? {
+                add_document(self.transaction, self.session, self.transcript, &message.indexed())?;
+            }
         }
         Ok(self.transaction.tables.active_document(self.transcript, seq)?.is_some())
     }
@@ -416,6 +469,33 @@ pub(super) struct IndexedMessage<'m> {
     pub(super) role: Role,
     pub(super) timestamp: Timestamp,
     pub(super) text: &'m SearchableText,
+}
+
+/// A message read back from its stored event.
+pub(super) struct StoredMessage {
+    seq: u64,
+    id: MessageId,
+    role: Role,
+    timestamp: Timestamp,
+    pub(super) text: SearchableText,
+}
+
+impl StoredMessage {
+    /// What is searchable of an event. One that can no longer be read is an opaque row: it hides itself, not its
+    /// session (D8).
+    pub(super) fn read(row: &EventRow<'_>, seq: u64, pipeline: &TextPipeline) -> Option<Self> {
+        if row.text_bytes == 0 {
+            return None;
+        }
+        let event = row.event().ok()?;
+        let text = pipeline.text_of(&event)?;
+        let (id, message) = event.searchable()?;
+        Some(Self { seq, id: id.clone(), role: message.role, timestamp: row.timestamp, text })
+    }
+
+    pub(super) fn indexed(&self) -> IndexedMessage<'_> {
+        IndexedMessage { seq: self.seq, id: &self.id, role: self.role, timestamp: self.timestamp, text: &self.text }
+    }
 }
 
 /// Gives a message its document under the session's ordinal.
@@ -447,6 +527,7 @@ pub(super) fn mark_pending(
 ) -> Result<(), StoreError> {
     transaction.kill_documents(session)?;
     session.ordinal = transaction.next_ordinal();
+    transaction.hide_unborn(session.ordinal);
     session.state = SessionState::Pending(reason);
     session.revision += 1;
     session.documents = 0;

@@ -11,22 +11,39 @@ use std::ops::ControlFlow;
 use super::Committer;
 use super::prepare::TextPipeline;
 use super::recovery::{self, Opened};
+use super::transaction::Bulk;
 use crate::analysis::TokenText;
 use crate::index::{DocFacts, IndexError, IndexFolder, IndexView, Payload, Tail};
 use crate::model::DocNumber;
-use crate::store::{Death, DocumentRow, IndexNote, IndexNotes, StoreError};
+use crate::store::{
+    Death, DocumentRow, IndexNote, IndexNotes, PendingReason, SessionState, StoreError, TranscriptNumber,
+};
 
 /// The index side of a committer, worked on by one thread at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct IndexState {
     /// The folder; `None` until the first checkpoint of a new store.
     pub(super) folder: Option<IndexFolder>,
     /// What the folder's last commit covers.
     pub(super) covered: IndexNote,
-    /// Set while it is worked on, and after a failure until it is known what the folder holds.
+    /// Sessions of a bulk import whose documents are in the writer, not committed yet.
+    pub(super) bulk: Vec<TranscriptNumber>,
+    /// Documents of these.
+    pub(super) num_bulk_documents: usize,
+    /// Set while it is worked on; what a panic leaves set is settled first, like a failure.
+    pub(super) working: bool,
+    /// Set by a failure until it is known what the folder holds.
     pub(super) unsettled: bool,
     /// While the index is rebuilt: the first document number that the rebuild need not reach.
     pub(super) rebuild_until: Option<u64>,
+}
+
+impl IndexState {
+    /// The sessions of a bulk import whose documents the writer holds; they are nobody's then.
+    fn take_bulk(&mut self) -> Vec<TranscriptNumber> {
+        self.num_bulk_documents = 0;
+        std::mem::take(&mut self.bulk)
+    }
 }
 
 /// Why a checkpoint did not happen. The tail stays, is still searched, and is tried again.
@@ -48,17 +65,85 @@ impl Committer {
         work: impl FnOnce(&mut IndexState) -> Result<R, CheckpointError>,
     ) -> Result<R, CheckpointError> {
         let mut state = self.index.lock();
-        if state.unsettled {
+        if state.unsettled || state.working {
             self.settle_folder(&mut state)?;
         }
-        state.unsettled = true;
+        state.working = true;
         let result = work(&mut state);
-        if result.is_ok() {
-            state.unsettled = false;
-        } else if let Err(error) = self.settle_folder(&mut state) {
-            tracing::warn!(%error, "what the index holds is not known yet");
+        state.working = false;
+        if result.is_err() {
+            state.unsettled = true;
+            if let Err(error) = self.settle_folder(&mut state) {
+                tracing::warn!(%error, "what the index holds is not known yet");
+            }
         }
         result
+    }
+
+    /// Commits documents of a bulk import and hands them to the index writer. Both under the index lock: a checkpoint
+    /// in between would claim to cover documents that the writer has not got.
+    pub(super) fn add_bulk<R>(
+        &self,
+        commit: impl FnOnce() -> Result<(R, Bulk), StoreError>,
+    ) -> Result<R, CheckpointError> {
+        self.with_index(|state| {
+            let (result, bulk) = commit()?;
+            // While the index is rebuilt, or a frozen tail waits whose note says nothing of these documents, what is
+            // stored is rebuilt session by session.
+            if state.rebuild_until.is_some() || self.pin().index.frozen.num_docs() > 0 {
+                return Ok(result);
+            }
+            let mut add = || -> Result<(), IndexError> {
+                let folder = match &mut state.folder {
+                    Some(folder) => folder,
+                    None => state.folder.insert(IndexFolder::create(&self.index_place())?),
+                };
+                folder.begin(true)?;
+                bulk.documents.iter().try_for_each(|(facts, tokens)| folder.add(facts, tokens))
+            };
+            if let Err(error) = add() {
+                tracing::warn!(%error, "the index writer failed; imported sessions are rebuilt one by one");
+                state.unsettled = true;
+                return Ok(result);
+            }
+            state.bulk.extend(bulk.sessions);
+            state.num_bulk_documents += bulk.documents.len();
+            if state.num_bulk_documents >= self.tuning().bulk_checkpoint_documents {
+                self.publish_bulk(state)?;
+            }
+            Ok(result)
+        })
+    }
+
+    /// Commits what a bulk import added to the index and shows its sessions. What could not be shown stays pending
+    /// and is rebuilt by itself.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: the sessions stay pending.
+    pub fn finish_bulk(&self) -> Result<(), CheckpointError> {
+        self.with_index(|state| self.publish_bulk(state))
+    }
+
+    fn publish_bulk(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        if state.bulk.is_empty() {
+            return Ok(());
+        }
+        self.write_checkpoint(state)?;
+        let sessions = state.take_bulk();
+        self.submit(move |transaction| {
+            for &transcript in &sessions {
+                let Some(mut session) = transaction.session(transcript)?.cloned() else { continue };
+                // A session that needs resolving, or got a message beside the import, is rebuilt instead.
+                let is_whole = session.state == SessionState::Pending(PendingReason::Import) && session.revision == 0;
+                if is_whole {
+                    session.state = SessionState::Ready;
+                    transaction.show_documents(&session);
+                    transaction.set_session(transcript, session);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// Writes the tail into the index. `false`: there was nothing to do.
@@ -89,10 +174,11 @@ impl Committer {
             None => state.folder.insert(IndexFolder::create(&self.index_place())?),
         };
         folder.begin(false)?;
-        let analyzer = self.pipeline().analyzer();
+        let pipeline = self.pipeline();
         for facts in view.index.frozen.runs().iter().flat_map(|run| run.docs()) {
             // A document without a row was killed after it was frozen.
-            let tokens = view.snapshot.with_document(facts.number, |row| TokenText::new(analyzer, row.text))?;
+            let tokens =
+                view.snapshot.with_document(facts.number, |row| TokenText::new(pipeline.analyzer(), row.text))?;
             if let Some(tokens) = tokens {
                 folder.add(facts, &tokens)?;
             }
@@ -108,7 +194,7 @@ impl Committer {
                 }
             }
         }
-        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, &self.pipeline(), &intent))?;
         let segments = folder.segments().to_vec();
         self.publish_index(|index| {
             index.segments = segments;
@@ -152,10 +238,12 @@ impl Committer {
     /// After a failure: looks at what the folder really holds. Where that is of no use everything is hidden until the
     /// index is rebuilt from the store.
     fn settle_folder(&self, state: &mut IndexState) -> Result<(), CheckpointError> {
+        // What was not committed goes with the writer; the sessions of a bulk import are rebuilt one by one.
         state.folder = None;
+        state.take_bulk();
         let snapshot = self.snapshot()?;
         let place = self.index_place();
-        match recovery::open_folder(&place, self.uuid()?, self.pipeline(), snapshot.index_notes()?) {
+        match recovery::open_folder(&place, self.uuid()?, &self.pipeline(), snapshot.index_notes()?) {
             Opened::Usable(folder, note) if state.rebuild_until.is_some() => {
                 state.folder = Some(*folder);
                 state.covered = note;
@@ -184,6 +272,7 @@ impl Committer {
             }
         }
         state.unsettled = false;
+        state.working = false;
         Ok(())
     }
 
@@ -203,6 +292,25 @@ impl Committer {
             state.rebuild_until = Some(until);
         }
         state.covered = IndexNote::default();
+        Ok(())
+    }
+
+    /// The index gave something impossible: it is set aside and rebuilt from the store, and nothing is found meanwhile.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when it can't be set aside.
+    pub fn discard_index(&self) -> Result<(), CheckpointError> {
+        // Not through `with_index`: to settle what the folder holds is to open what is damaged.
+        let mut state = self.index.lock();
+        state.unsettled = true;
+        state.folder = None;
+        state.take_bulk();
+        self.begin_index_rebuild(&mut state)?;
+        IndexFolder::set_aside(&self.index_place()).map_err(IndexError::from)?;
+        state.unsettled = false;
+        state.working = false;
+        drop(state);
+        self.request_reconcile();
         Ok(())
     }
 
@@ -241,10 +349,14 @@ impl Committer {
                 next = number.0;
                 return Ok(ControlFlow::Break(()));
             }
-            // Those of a session that is being rebuilt are hidden, and shown when it is ready.
-            if view.sessions.get(row.transcript).is_some_and(|session| session.ordinal == row.ordinal) {
+            // Those of a session that is being rebuilt are hidden, and shown when it is ready. Those of a bulk import
+            // that did not end are never shown.
+            let wanted = view.sessions.get(row.transcript).is_some_and(|session| {
+                session.ordinal == row.ordinal && session.state != SessionState::Pending(PendingReason::Import)
+            });
+            if wanted {
                 added += 1;
-                let tokens = TokenText::new(self.pipeline().analyzer(), row.text);
+                let tokens = TokenText::new(view.pipeline.analyzer(), row.text);
                 if let Err(error) = folder.add(&facts_of(number, &row), &tokens) {
                     failed = Some(error);
                     return Ok(ControlFlow::Break(()));
@@ -265,7 +377,7 @@ impl Committer {
             transaction.tables.set_index_notes(&IndexNotes { confirmed, intent: Some(intent) })?;
             Ok(intent)
         })?;
-        folder.commit(&payload(self.uuid()?, self.pipeline(), &intent))?;
+        folder.commit(&payload(self.uuid()?, &self.pipeline(), &intent))?;
         state.covered = intent;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Group commit: writers that come at the same time share one transaction and one fsync.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -13,9 +14,11 @@ use super::recovery;
 use super::transaction::{Effects, Transaction};
 use super::tuning::Tuning;
 use super::view::{View, ViewCell};
+use crate::analysis::Analyzers;
 use crate::files::Files;
 use crate::index::IndexPlace;
 use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
+use crate::transcript::Redaction;
 
 /// How a committer is opened.
 #[derive(Clone)]
@@ -34,6 +37,12 @@ pub struct OpenCommitter {
     pub repairing: Arc<dyn Fn(f64) + Send + Sync>,
     /// Thresholds.
     pub tuning: Tuning,
+    /// What a store that is made redacts. One that is there knows what it was made with.
+    pub redaction: Redaction,
+    /// The name of the analyzer of a store that is made.
+    pub analyzer: String,
+    /// The analyzers a store may have.
+    pub analyzers: Analyzers,
 }
 
 /// Outcome of one queued write, filled in by whoever leads its group.
@@ -79,13 +88,14 @@ const MAX_GROUP: usize = 256;
 pub struct Committer {
     location: StoreLocation,
     options: OpenCommitter,
-    pipeline: TextPipeline,
     /// Held by whoever works on the index; appends never take it. Goes before the store, whose lock covers the index too.
     pub(super) index: Mutex<IndexState>,
     /// `None` only when opening it again after a failure has failed too.
     store: RwLock<Option<Store>>,
     health: Arc<FileHealth>,
     reopening: Mutex<Reopening>,
+    /// How often the store has been opened again. Changed under `writing`.
+    reopened: AtomicU64,
     view: ViewCell,
     queue: Mutex<Vec<Box<dyn Queued>>>,
     writing: Mutex<()>,
@@ -112,17 +122,21 @@ impl Committer {
     ///
     /// # Errors
     /// [`StoreError`], as [`Store::open`] says. Whatever is wrong with the index is no error: it is rebuilt.
-    pub fn open(location: StoreLocation, options: OpenCommitter, pipeline: TextPipeline) -> Result<Self, StoreError> {
+    pub fn open(location: StoreLocation, options: OpenCommitter) -> Result<Self, StoreError> {
         let health = Arc::<FileHealth>::default();
-        let store = open_store(&location, &options, &pipeline, &health, options.create)?;
+        let for_new = TextPipeline::named(&options.analyzers, &options.analyzer, options.redaction.clone())?;
+        let store = open_store(&location, &options, &for_new, &health, options.create)?;
+        let schema = store.snapshot()?.schema()?;
+        let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
+        recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
             location,
             options,
-            pipeline,
             store: RwLock::new(Some(store)),
             health,
             reopening: Mutex::default(),
+            reopened: AtomicU64::new(0),
             view: ViewCell::new(view),
             queue: Mutex::default(),
             writing: Mutex::default(),
@@ -158,8 +172,8 @@ impl Committer {
 
     /// How texts become tokens here.
     #[must_use]
-    pub fn pipeline(&self) -> &TextPipeline {
-        &self.pipeline
+    pub fn pipeline(&self) -> Arc<TextPipeline> {
+        Arc::clone(&self.pin().pipeline)
     }
 
     pub(super) fn index_place(&self) -> IndexPlace {
@@ -217,8 +231,16 @@ impl Committer {
         // Let go before the same files are opened anew: the locks on them are these handles'.
         *slot = None;
         index.folder = None;
-        let opened = open_store(&self.location, &self.options, &self.pipeline, &self.health, false).and_then(|store| {
-            Ok((recovery::recover(&store, self.index_place(), &self.pipeline, self.tuning())?, store))
+        let pipeline = self.pipeline();
+        let opened = open_store(&self.location, &self.options, &pipeline, &self.health, false).and_then(|store| {
+            let schema = store.snapshot()?.schema()?;
+            let pipeline = if schema == pipeline.schema() {
+                pipeline
+            } else {
+                Arc::new(TextPipeline::of_schema(&self.options.analyzers, schema)?)
+            };
+            recovery::adopt_schema(&store, &pipeline)?;
+            Ok((recovery::recover(&store, self.index_place(), &pipeline, self.tuning())?, store))
         });
         match opened {
             Ok(((state, view), store)) => {
@@ -226,6 +248,7 @@ impl Committer {
                 *index = state;
                 self.signals.note_tail(&view.index.tail, self.tuning());
                 self.view.publish(view);
+                self.reopened.fetch_add(1, Ordering::Relaxed);
                 *slot = Some(store);
                 reopening.failure = None;
                 Ok(())
@@ -274,7 +297,8 @@ impl Committer {
             let mut at = 0;
             let committed = self.with_store(|store| {
                 store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
-                    let mut transaction = Transaction::begin(tables)?;
+                    let opening = self.reopened.load(Ordering::Relaxed);
+                    let mut transaction = Transaction::begin(tables, opening, self.pipeline())?;
                     for (i, write) in group.writes.iter_mut().enumerate() {
                         at = i;
                         write.run(&mut transaction)?;
@@ -314,7 +338,7 @@ impl Committer {
         }
         effects.apply(&mut index);
         self.signals.note_tail(&index.tail, self.tuning());
-        self.view.publish(View { index, snapshot, sessions });
+        self.view.publish(View { index, snapshot, sessions, pipeline: Arc::clone(&old.pipeline) });
         Ok(())
     }
 
@@ -325,7 +349,8 @@ impl Committer {
         let old = self.view.pin();
         let mut index = old.index.clone();
         change(&mut index);
-        self.view.publish(View { index, snapshot, sessions: old.sessions.clone() });
+        let (sessions, pipeline) = (old.sessions.clone(), Arc::clone(&old.pipeline));
+        self.view.publish(View { index, snapshot, sessions, pipeline });
         Ok(())
     }
 }
@@ -353,6 +378,7 @@ impl Drop for Group<'_> {
     }
 }
 
+/// Opens the store; one that is made is made for `pipeline`.
 fn open_store(
     location: &StoreLocation,
     options: &OpenCommitter,
@@ -368,9 +394,7 @@ fn open_store(
         schema: pipeline.schema(),
         uuid: options.uuid,
     };
-    let store = Store::open(location, &store_options, health, Arc::clone(&options.repairing))?;
-    recovery::adopt_schema(&store, pipeline)?;
-    Ok(store)
+    Store::open(location, &store_options, health, Arc::clone(&options.repairing))
 }
 
 fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
@@ -384,10 +408,9 @@ fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::analysis::UnicodeWord;
+    use crate::analysis::{Analyzer as _, UnicodeWord};
     use crate::files::SystemFiles;
     use crate::model::{AgentId, SessionId, Timestamp};
-    use crate::transcript::Redactor;
 
     pub(in crate::commit) fn open(root: &std::path::Path, tuning: Tuning) -> Arc<Committer> {
         let options = OpenCommitter {
@@ -398,9 +421,11 @@ pub(super) mod tests {
             uuid: [7; 16],
             repairing: Arc::new(|_| {}),
             tuning,
+            redaction: Redaction::off(),
+            analyzer: UnicodeWord.name().to_owned(),
+            analyzers: Analyzers::default(),
         };
-        let pipeline = TextPipeline::new(Arc::new(UnicodeWord), Redactor::identity());
-        Arc::new(Committer::open(StoreLocation::new(root, &AgentId::default()), options, pipeline).unwrap())
+        Arc::new(Committer::open(StoreLocation::new(root, &AgentId::default()), options).unwrap())
     }
 
     fn id(n: usize) -> SessionId {

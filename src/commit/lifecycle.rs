@@ -3,7 +3,8 @@
 use super::Committer;
 use super::transaction::Transaction;
 use crate::model::{SessionId, SessionKey, Timestamp};
-use crate::store::{StoreError, TranscriptNumber};
+use crate::store::{SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber};
+use crate::transcript::Head;
 
 /// What a deletion took away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -12,6 +13,24 @@ pub struct Deleted {
     pub sessions: u64,
     /// Searchable messages.
     pub messages: u64,
+}
+
+/// Why a key was not changed. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RekeyRefusal {
+    /// No session has the key.
+    #[error("no session has the key {key}; nothing was changed")]
+    UnknownKey {
+        /// The key.
+        key: SessionKey,
+    },
+    /// Another conversation has the new key.
+    #[error("{key} is the key of other sessions already; nothing was changed")]
+    Taken {
+        /// The key.
+        key: SessionKey,
+    },
 }
 
 impl Committer {
@@ -37,6 +56,77 @@ impl Committer {
         })
     }
 
+    /// Deletes every session whose last activity is known and lies before `before`.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`]; what was deleted before stays deleted.
+    pub fn prune(&self, before: Timestamp, now: Timestamp) -> Result<Deleted, StoreError> {
+        let old: Vec<SessionId> = self
+            .pin()
+            .sessions
+            .iter()
+            .filter(|row| row.updated_at.is_known() && row.updated_at < before)
+            .map(|row| row.session_id.clone())
+            .collect();
+        let mut deleted = Deleted::default();
+        for id in old {
+            // One transaction a session: none holds up others for long, and a session active again meanwhile is kept.
+            let one = self.submit(move |transaction| {
+                let Some(transcript) = transaction.tables.transcript(&id)? else { return Ok(Deleted::default()) };
+                let still_old = transaction.session(transcript)?.is_some_and(|row| row.updated_at < before);
+                delete_all(transaction, if still_old { vec![transcript] } else { Vec::new() }, now)
+            })?;
+            deleted.sessions += one.sessions;
+            deleted.messages += one.messages;
+        }
+        Ok(deleted)
+    }
+
+    /// Gives every window of `old` the key `new`. No index work: documents know their session, not its key.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`].
+    pub fn rekey(&self, old: SessionKey, new: SessionKey) -> Result<Result<u64, RekeyRefusal>, StoreError> {
+        self.submit(move |transaction| {
+            let windows = transaction.tables.windows(&old)?;
+            if windows.is_empty() {
+                return Ok(Err(RekeyRefusal::UnknownKey { key: old.clone() }));
+            }
+            if old == new {
+                return Ok(Ok(windows.len() as u64));
+            }
+            if !transaction.tables.windows(&new)?.is_empty() {
+                return Ok(Err(RekeyRefusal::Taken { key: new.clone() }));
+            }
+            let current = transaction.tables.current_window(&old)?;
+            for &transcript in &windows {
+                let Some(mut row) = transaction.session(transcript)?.cloned() else { continue };
+                transaction.tables.remove_window(transcript, &old)?;
+                transaction.tables.add_window(transcript, &new, current == Some(transcript))?;
+                row.session_key = new.clone();
+                transaction.set_session(transcript, row);
+            }
+            Ok(Ok(windows.len() as u64))
+        })
+    }
+
+    /// Archives every window of a key, or takes that back. Archived sessions leave listings and stay searchable.
+    /// Gives the number of windows.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`].
+    pub fn set_archived(&self, key: SessionKey, archived: bool) -> Result<u64, StoreError> {
+        self.submit(move |transaction| {
+            let windows = transaction.tables.windows(&key)?;
+            for &transcript in &windows {
+                let Some(mut row) = transaction.session(transcript)?.cloned() else { continue };
+                row.facts.archived = archived;
+                transaction.set_session(transcript, row);
+            }
+            Ok(windows.len() as u64)
+        })
+    }
+
     /// Lifts the tombstone of a session deleted on purpose, so that it may be imported again (D27).
     ///
     /// # Errors
@@ -44,18 +134,37 @@ impl Committer {
     pub fn revive(&self, id: SessionId) -> Result<(), StoreError> {
         self.submit(move |transaction| transaction.tables.set_tombstone(&id, None))
     }
+}
 
-    /// Empties a session for a source that was rewritten: the same id goes on under a new transcript.
+impl Committer {
+    /// Empties a session whose source says anew what it said before, and notes that the source is to be read from its
+    /// beginning. Key, names and lineage stay.
     ///
     /// # Errors
     /// As [`Committer::delete_session`].
-    pub fn drop_for_replacement(&self, id: SessionId) -> Result<Deleted, StoreError> {
+    pub fn begin_anew(&self, id: SessionId, path: String, source: SourceRow) -> Result<(), StoreError> {
         self.submit(move |transaction| {
-            let mut deleted = Deleted::default();
-            if let Some(transcript) = transaction.tables.transcript(&id)? {
-                remove(transaction, transcript, &mut deleted)?;
+            if let Some(transcript) = transaction.tables.transcript(&id)?
+                && let Some(row) = transaction.session(transcript)?.cloned()
+            {
+                let is_current = transaction.tables.current_window(&row.session_key)? == Some(transcript);
+                transaction.remove_session(transcript, &row)?;
+                let fresh = SessionRow {
+                    updated_at: row.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
+                    title: None,
+                    state: SessionState::Ready,
+                    ordinal: transaction.next_ordinal(),
+                    head: Some(Head::default()),
+                    next_seq: 0,
+                    event_bytes: 0,
+                    documents: 0,
+                    tokens: 0,
+                    revision: 0,
+                    ..row
+                };
+                transaction.add_session(fresh, is_current)?;
             }
-            Ok(deleted)
+            transaction.tables.put_source(&path, &source)
         })
     }
 }

@@ -11,7 +11,7 @@ use super::Committer;
 use super::checkpoint::CheckpointError;
 use super::tuning::Tuning;
 use crate::index::Tail;
-use crate::store::{StoreError, TranscriptNumber};
+use crate::store::{PendingReason, SessionRow, SessionState, StoreError, TranscriptNumber};
 
 /// Waits after a session's rebuild failed, then before every further try the last (contract §4.8).
 const BACK_OFF: [Duration; 5] = [
@@ -36,6 +36,8 @@ struct SignalState {
     reconcile: bool,
     last_write: Option<Instant>,
     tail_documents: usize,
+    /// Imports under way; their sessions are theirs to finish.
+    imports: usize,
     /// Why the last checkpoint failed, if it did.
     last_error: Option<String>,
     /// The thread waits for a sign, not for a time.
@@ -104,7 +106,24 @@ impl Drop for Maintenance {
     }
 }
 
+/// An import under way.
+#[derive(Debug)]
+pub struct Importing<'c>(&'c Signals);
+
+impl Drop for Importing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().imports -= 1;
+    }
+}
+
 impl Committer {
+    /// Keeps the background from rebuilding sessions that an import is filling, until the result is dropped.
+    #[must_use]
+    pub fn begin_import(&self) -> Importing<'_> {
+        self.signals.state.lock().imports += 1;
+        Importing(&self.signals)
+    }
+
     /// Waits while the tail is as large as it may be. The index decides nothing about what is stored, but memory has
     /// an end.
     ///
@@ -213,24 +232,30 @@ impl Worker {
             if matches!(task, Task::Stop) {
                 return;
             }
-            // A panic ends the task, not the thread: without it the index would never be written again.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.perform(task)));
-            if done.is_err() {
-                tracing::error!(?task, "background work on a store panicked; it is tried again");
-                self.back_off_index();
-                let mut state = self.committer.signals.state.lock();
-                match task {
-                    Task::Checkpoint => state.checkpoint = true,
-                    Task::Reconcile => state.reconcile = true,
-                    // What is left to do is seen without a sign.
-                    Task::Stop | Task::RebuildIndex | Task::Merges { .. } => {}
-                }
+            // A damaged index can make its reader panic. The thread must live on, and the index must go.
+            let work = std::panic::AssertUnwindSafe(|| self.work(&task));
+            if std::panic::catch_unwind(work).is_err() {
+                self.recover_from_panic(&task);
             }
             self.committer.signals.note_progress();
         }
     }
 
-    fn perform(&mut self, task: Task) {
+    fn recover_from_panic(&mut self, task: &Task) {
+        tracing::error!(?task, "background work on a store panicked");
+        match task {
+            Task::Reconcile => self.committer.signals.state.lock().reconcile = true,
+            Task::Stop => {}
+            Task::RebuildIndex | Task::Checkpoint | Task::Merges { .. } => {
+                if let Err(error) = self.committer.discard_index() {
+                    tracing::error!(%error, "the damaged index could not be set aside");
+                }
+            }
+        }
+        self.back_off_index();
+    }
+
+    fn work(&mut self, task: &Task) {
         // Where it fails the task fails too, and is tried again later.
         let _ = self.committer.heal();
         match task {
@@ -238,7 +263,7 @@ impl Worker {
             Task::RebuildIndex => self.rebuild_index(),
             Task::Checkpoint => self.checkpoint(),
             Task::Reconcile => self.reconcile(),
-            Task::Merges { release } => self.tend_merges(release),
+            Task::Merges { release } => self.tend_merges(*release),
         }
     }
 
@@ -331,7 +356,13 @@ impl Worker {
 
     fn tend_merges(&mut self, release: bool) {
         match self.committer.tend_merges(release) {
-            Ok(merging) => self.merging = merging,
+            Ok(merging) => {
+                self.merging = merging;
+                if release && merging {
+                    // The writer is needed until they end; then it is let go.
+                    self.rested_after = None;
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "merged segments could not be opened");
                 self.merging = false;
@@ -353,8 +384,17 @@ impl Worker {
         self.failures.retain(|transcript, _| pending.contains(transcript));
         let mut retry_in: Option<Duration> = None;
         for transcript in pending {
-            if self.committer.signals.state.lock().stop {
-                return;
+            let importing = {
+                let state = self.committer.signals.state.lock();
+                if state.stop {
+                    return;
+                }
+                state.imports > 0
+            };
+            let waits_for_import =
+                |session: &Arc<SessionRow>| session.state == SessionState::Pending(PendingReason::Import);
+            if importing && self.committer.pin().sessions.get(transcript).is_some_and(waits_for_import) {
+                continue;
             }
             let (failures, next_try) = self.failures.get(&transcript).copied().unwrap_or((0, Instant::now()));
             let wait = next_try.saturating_duration_since(Instant::now());

@@ -15,11 +15,11 @@ mod transaction;
 mod tuning;
 mod view;
 
-pub use append::{AppendRefusal, Appended, EventPlace, SessionTarget};
+pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
-pub use lifecycle::Deleted;
+pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
-pub use prepare::{PreparedEvent, TextPipeline};
+pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
 pub use view::View;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use super::Committer;
-use super::append::{IndexedMessage, add_document};
-use super::prepare::{SearchableText, TextPipeline};
+use super::append::{StoredMessage, add_document};
+use super::prepare::TextPipeline;
 use super::transaction::Transaction;
-use crate::model::{MessageId, Ordinal, Role, Timestamp};
-use crate::store::{Death, EventRow, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
+use crate::model::Ordinal;
+use crate::store::{Death, EventRow, PendingReason, SessionRow, SessionState, Snapshot, StoreError, TranscriptNumber};
 use crate::transcript::{Head, TreeScan};
 
 /// Which sessions are being rebuilt; a session is by one thread at a time.
@@ -47,17 +47,22 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The right to write a session's documents: whoever changes its revision or ordinal ends it.
+/// The right to write a session's documents: whoever changes its revision or ordinal ends it, and so does opening the
+/// store again, which leaves out of the tail what is not published.
 #[derive(Debug, Clone, Copy)]
 struct Claim {
     transcript: TranscriptNumber,
     revision: u64,
     ordinal: Ordinal,
+    opening: u64,
 }
 
 impl Claim {
     /// The session, if the claim still holds.
     fn session(self, transaction: &mut Transaction<'_, '_>) -> Result<Option<SessionRow>, StoreError> {
+        if transaction.opening != self.opening {
+            return Ok(None);
+        }
         let session = transaction.session(self.transcript)?;
         Ok(session.filter(|session| self.holds(session)).cloned())
     }
@@ -75,45 +80,6 @@ enum Published {
     Behind,
     /// The claim is lost.
     Overtaken,
-}
-
-/// A message read for a batch.
-struct Message {
-    seq: u64,
-    id: MessageId,
-    role: Role,
-    timestamp: Timestamp,
-    text: SearchableText,
-}
-
-impl Message {
-    /// `None`: nothing to search. An event that can no longer be read is an opaque row: it hides itself, not its
-    /// session (D8).
-    fn of(pipeline: &TextPipeline, seq: u64, row: &EventRow<'_>) -> Option<Self> {
-        if row.text_bytes == 0 {
-            return None;
-        }
-        let event = row.event().ok()?;
-        let text = pipeline.text_of(&event)?;
-        let (id, message) = event.searchable()?;
-        Some(Self { seq, id: id.clone(), role: message.role, timestamp: row.timestamp, text })
-    }
-
-    fn add(
-        &self,
-        transaction: &mut Transaction<'_, '_>,
-        session: &mut SessionRow,
-        transcript: TranscriptNumber,
-    ) -> Result<(), StoreError> {
-        let indexed = IndexedMessage {
-            seq: self.seq,
-            id: &self.id,
-            role: self.role,
-            timestamp: self.timestamp,
-            text: &self.text,
-        };
-        add_document(transaction, session, transcript, &indexed)
-    }
 }
 
 /// What a rebuild has done so far.
@@ -179,15 +145,17 @@ impl Committer {
         self.submit(move |transaction| {
             let session = transaction.session(transcript)?.filter(|s| s.state != SessionState::Ready).cloned();
             let Some(mut session) = session else { return Ok(None) };
-            if session.documents > 0 {
-                // An attempt that was overtaken, or that a crash ended, left documents under the ordinal before.
-                transaction.put_death(&Death::Ordinal(session.ordinal))?;
-            }
+            // A bulk import that could not show it, or an attempt that was overtaken or that a crash ended, left
+            // documents under the ordinal before.
+            transaction.put_death(&Death::Ordinal(session.ordinal))?;
             session.ordinal = transaction.next_ordinal();
+            // From here on its documents come by the tail, whatever it waited for.
+            session.state = SessionState::Pending(PendingReason::Rebuild);
             session.documents = 0;
             session.tokens = 0;
             transaction.hide_unborn(session.ordinal);
-            let claim = Claim { transcript, revision: session.revision, ordinal: session.ordinal };
+            let opening = transaction.opening;
+            let claim = Claim { transcript, revision: session.revision, ordinal: session.ordinal, opening };
             transaction.set_session(transcript, session);
             Ok(Some(claim))
         })
@@ -219,10 +187,10 @@ impl Committer {
 
     /// Writes the documents of these rows. `false`: the claim is lost.
     fn write_documents(&self, snapshot: &Snapshot, claim: Claim, seqs: &[u64]) -> Result<bool, StoreError> {
-        let tuning = self.tuning();
+        let (tuning, pipeline) = (self.tuning(), self.pipeline());
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for (i, &seq) in seqs.iter().enumerate() {
-            let read = |row: EventRow<'_>| Message::of(self.pipeline(), seq, &row);
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, &pipeline);
             if let Some(message) = snapshot.with_event(claim.transcript, seq, read)?.flatten() {
                 bytes += message.text.text.len();
                 batch.push(message);
@@ -255,11 +223,11 @@ impl Committer {
         Ok(true)
     }
 
-    fn write_batch(&self, claim: Claim, messages: Vec<Message>) -> Result<bool, StoreError> {
+    fn write_batch(&self, claim: Claim, messages: Vec<StoredMessage>) -> Result<bool, StoreError> {
         self.submit(move |transaction| {
             let Some(mut session) = claim.session(transaction)? else { return Ok(false) };
             for message in &messages {
-                message.add(transaction, &mut session, claim.transcript)?;
+                add_document(transaction, &mut session, claim.transcript, &message.indexed())?;
             }
             transaction.set_session(claim.transcript, session);
             Ok(true)
@@ -268,7 +236,7 @@ impl Committer {
 
     /// Takes in what was stored since `progress`, and makes the rebuild the session's documents.
     fn publish_rebuild(&self, claim: Claim, progress: Progress) -> Result<(Published, Progress), StoreError> {
-        let pipeline = self.pipeline().clone();
+        let pipeline = self.pipeline();
         let progress = Arc::new(progress);
         let (shared, transcript) = (Arc::clone(&progress), claim.transcript);
         let (rows, bytes) = (self.tuning().session_batch_rows, self.tuning().session_batch_bytes);
@@ -355,9 +323,9 @@ impl Finish<'_, '_, '_> {
         }
         take(self.transaction, &mut self.session, self.transcript, &left)?;
         for seq in joined {
-            let read = |row: EventRow<'_>| Message::of(self.pipeline, seq, &row);
+            let read = |row: EventRow<'_>| StoredMessage::read(&row, seq, self.pipeline);
             if let Some(message) = self.transaction.tables.with_event(self.transcript, seq, read)?.flatten() {
-                message.add(self.transaction, &mut self.session, self.transcript)?;
+                add_document(self.transaction, &mut self.session, self.transcript, &message.indexed())?;
             }
         }
         Ok(Some(resolution.head))
@@ -371,7 +339,7 @@ mod tests {
     use super::super::prepare::PreparedEvent;
     use super::super::tuning::Tuning;
     use super::*;
-    use crate::model::{SessionFacts, SessionId, SessionKey};
+    use crate::model::{SessionFacts, SessionId, SessionKey, Timestamp};
 
     fn append(committer: &Committer, lines: &[String]) {
         let id = SessionId::parse("s").unwrap();
@@ -382,8 +350,8 @@ mod tests {
             facts: SessionFacts::default(),
             current: true,
         };
-        let events =
-            lines.iter().map(|line| PreparedEvent::new(committer.pipeline(), line.clone().into_bytes()).unwrap());
+        let pipeline = committer.pipeline();
+        let events = lines.iter().map(|line| PreparedEvent::new(&pipeline, line.clone().into_bytes()).unwrap());
         for outcome in committer.append(target, events.collect(), Timestamp::UNKNOWN).unwrap().unwrap() {
             outcome.unwrap();
         }

@@ -1,6 +1,7 @@
 //! Opening: what of the index is usable, and what has to come from the store.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::checkpoint::{IndexState, facts_of, payload};
 use super::prepare::TextPipeline;
@@ -25,10 +26,13 @@ pub(super) enum Opened {
 
 /// Opens the index folder and compares it with the store's notes.
 pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPipeline, notes: IndexNotes) -> Opened {
-    let (folder, found) = match IndexFolder::open(place) {
-        Ok(Some(opened)) => opened,
-        Ok(None) => return Opened::Nothing,
-        Err(error) => return Opened::Unusable(error.to_string()),
+    // Rotten bytes can make the reader of the index panic; the transcripts are not concerned.
+    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| IndexFolder::open(place)));
+    let (folder, found) = match opened {
+        Ok(Ok(Some(opened))) => opened,
+        Ok(Ok(None)) => return Opened::Nothing,
+        Ok(Err(error)) => return Opened::Unusable(error.to_string()),
+        Err(_) => return Opened::Unusable("it is damaged".to_owned()),
     };
     let known = [notes.confirmed, notes.intent].into_iter().flatten();
     for note in known {
@@ -43,7 +47,7 @@ pub(super) fn open_folder(place: &IndexPlace, store: [u8; 16], pipeline: &TextPi
 pub(super) fn recover(
     store: &Store,
     place: IndexPlace,
-    pipeline: &TextPipeline,
+    pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
     let snapshot = store.snapshot()?;
@@ -52,7 +56,7 @@ pub(super) fn recover(
         let (transcript, row) = entry?;
         sessions.set(transcript, Some(row));
     }
-    let mut state = IndexState { folder: None, covered: IndexNote::default(), unsettled: false, rebuild_until: None };
+    let mut state = IndexState::default();
     match open_folder(&place, store.uuid(), pipeline, snapshot.index_notes()?) {
         Opened::Usable(folder, note) => {
             state.folder = Some(*folder);
@@ -101,7 +105,7 @@ pub(super) fn recover(
     let statistics = snapshot.statistics()?;
     index.num_documents = statistics.documents;
     index.num_tokens = statistics.tokens;
-    Ok((state, View { index, snapshot, sessions }))
+    Ok((state, View { index, snapshot, sessions, pipeline: Arc::clone(pipeline) }))
 }
 
 /// The documents from `from` on as a tail; `None` when there are too many.

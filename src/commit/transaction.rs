@@ -1,12 +1,15 @@
 //! One write transaction and what it will change of the view once it is committed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::prepare::TextPipeline;
 use crate::analysis::TokenText;
 use crate::index::{DocFacts, GroupedText, IndexView, Run};
 use crate::model::{DocNumber, Ordinal};
 use crate::store::{
-    Counters, Death, DocumentRow, SessionRow, SessionState, Statistics, StoreError, TranscriptNumber, WriteTables,
+    Counters, Death, DocumentRow, PendingReason, SessionRow, SessionState, Statistics, StoreError, TranscriptNumber,
+    WriteTables,
 };
 
 /// A session as this transaction leaves it.
@@ -59,16 +62,43 @@ impl Effects {
 pub(super) struct Transaction<'a, 't> {
     pub(super) tables: &'a mut WriteTables<'t>,
     pub(super) counters: Counters,
+    /// How often the store had been opened again before.
+    pub(super) opening: u64,
+    /// What texts go through now.
+    pub(super) pipeline: Arc<TextPipeline>,
     statistics: Statistics,
     sessions: BTreeMap<TranscriptNumber, SessionChange>,
     effects: Effects,
+    bulk: Bulk,
+}
+
+/// What goes to the index past the tail once the transaction is committed.
+#[derive(Debug, Default)]
+pub(super) struct Bulk {
+    /// New sessions that stay hidden until their documents are there.
+    pub(super) sessions: Vec<TranscriptNumber>,
+    /// Their documents.
+    pub(super) documents: Vec<(DocFacts, TokenText)>,
 }
 
 impl<'a, 't> Transaction<'a, 't> {
-    pub(super) fn begin(tables: &'a mut WriteTables<'t>) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        tables: &'a mut WriteTables<'t>,
+        opening: u64,
+        pipeline: Arc<TextPipeline>,
+    ) -> Result<Self, StoreError> {
         let counters = tables.counters()?;
         let statistics = tables.statistics()?;
-        Ok(Self { tables, counters, statistics, sessions: BTreeMap::new(), effects: Effects::default() })
+        Ok(Self {
+            tables,
+            counters,
+            opening,
+            pipeline,
+            statistics,
+            sessions: BTreeMap::new(),
+            effects: Effects::default(),
+            bulk: Bulk::default(),
+        })
     }
 
     /// Writes what was held back; the caller commits next.
@@ -151,7 +181,11 @@ impl<'a, 't> Transaction<'a, 't> {
             role: row.role,
             length: row.length,
         };
-        self.effects.changes.push(Change::Document(facts, GroupedText::new(tokens)));
+        if session.state == SessionState::Pending(PendingReason::Import) {
+            self.bulk.documents.push((facts, tokens.clone()));
+        } else {
+            self.effects.changes.push(Change::Document(facts, GroupedText::new(tokens)));
+        }
         session.documents += 1;
         session.tokens += u64::from(row.length);
         if session.state == SessionState::Ready {
@@ -202,6 +236,16 @@ impl<'a, 't> Transaction<'a, 't> {
     /// Hides an ordinal until it is shown: documents of a rebuild in the making.
     pub(super) fn hide_unborn(&mut self, ordinal: Ordinal) {
         self.effects.changes.push(Change::Hide(ordinal));
+    }
+
+    /// A session begins whose documents go past the tail.
+    pub(super) fn begin_bulk(&mut self, transcript: TranscriptNumber) {
+        self.bulk.sessions.push(transcript);
+    }
+
+    /// What goes past the tail.
+    pub(super) fn take_bulk(&mut self) -> Bulk {
+        std::mem::take(&mut self.bulk)
     }
 
     /// Moves the tail aside for a checkpoint: what comes after this write goes into a new one.

@@ -31,6 +31,10 @@ pub struct Tuning {
     pub session_batch_bytes: usize,
     /// Documents of one batch of an index rebuild.
     pub index_batch_documents: usize,
+    /// An import of at least this many bytes of files brings new sessions straight to the index, past the tail …
+    pub bulk_bytes: u64,
+    /// … and commits the index every so many documents: what a crash can cost is bounded.
+    pub bulk_checkpoint_documents: usize,
     /// More documents than this after the last checkpoint are a rebuild, never a tail: an open must not take long.
     pub max_replay_documents: usize,
     /// So many segments of about a size are merged into one.
@@ -56,6 +60,8 @@ impl Default for Tuning {
             session_batch_rows: 512,
             session_batch_bytes: 4 * 1024 * 1024,
             index_batch_documents: 65_536,
+            bulk_bytes: 4 * 1024 * 1024,
+            bulk_checkpoint_documents: 65_536,
             max_replay_documents: 4_096,
             merge_segments: 8,
             merge_poll: Duration::from_millis(100),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
+use super::prepare::TextPipeline;
 use crate::index::IndexView;
 use crate::model::{DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError};
 use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
@@ -101,6 +102,8 @@ pub struct View {
     pub snapshot: Snapshot,
     /// Every session.
     pub sessions: Sessions,
+    /// What the index was made with, and so what queries and texts must go through.
+    pub pipeline: Arc<TextPipeline>,
 }
 
 impl View {

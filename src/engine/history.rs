@@ -61,6 +61,12 @@ pub enum HistoryError {
         /// The text as given.
         given: String,
     },
+    /// Incognito sessions are never stored, and not to be asked for (D19).
+    #[error("{key} is an incognito session: not to be read")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
     /// A session id without a message id.
     #[error("a session id needs a message id: it names the window that holds the message")]
     WindowWithoutMessage,
@@ -220,6 +226,9 @@ impl Engine {
 
     fn key_of(&self, view: &View, given: &str) -> Result<SessionKey, HistoryError> {
         let key = SessionKey::parse(given)?;
+        if key.is_incognito() {
+            return Err(HistoryError::Incognito { key });
+        }
         if view.snapshot.current_window(&key)?.is_some() {
             return Ok(key);
         }
@@ -287,7 +296,7 @@ impl Engine {
         range: Range<usize>,
         anchor: Option<usize>,
     ) -> Result<(), HistoryError> {
-        let redactor = self.committer.pipeline().redactor();
+        let redactor = view.pipeline.redactor();
         let mut rendered = Vec::with_capacity(range.len());
         for &seq in &conversation.seqs[range.clone()] {
             let message = view
@@ -461,13 +470,14 @@ impl Rendered {
     fn blocks(&mut self, blocks: &[Value], redactor: &Redactor, include_tools: bool) {
         let mut shown = Vec::new();
         let mut texts = Vec::new();
+        let mut raw_texts: Vec<String> = Vec::new();
         for block in blocks {
             let kind = block.get("type").and_then(Value::as_str).unwrap_or("unknown");
             let is_tool = matches!(kind, "toolCall" | "tool_use" | "toolResult" | "tool_result" | "server_tool_use");
             if is_tool && !include_tools {
                 continue;
             }
-            let is_text = matches!(kind, "text" | "input_text" | "output_text");
+            let is_text = is_text_kind(kind);
             let raw_text = block
                 .get("text")
                 .or_else(|| block.get("thinking"))
@@ -476,21 +486,40 @@ impl Rendered {
                 .and_then(Value::as_str)
                 .map(str::to_owned)
                 .or_else(|| block.get("arguments").or_else(|| block.get("input")).map(Value::to_string));
-            let text = raw_text.map(|text| self.text(&text, redactor));
-            if is_text && let Some(text) = &text {
+            let text = raw_text.as_ref().map(|text| self.text(text, redactor));
+            if is_text && let (Some(text), Some(raw)) = (&text, raw_text) {
                 texts.push(text.clone());
+                raw_texts.push(raw);
             }
             let data = image_data(block);
+            // An importer that leaves data out says how much it was.
+            let omitted = block.get("omitted").and_then(Value::as_bool).filter(|omitted| *omitted);
             shown.push(HistoryBlock {
                 kind: kind.to_owned(),
                 text,
                 name: block.get("name").and_then(Value::as_str).map(|name| self.text(name, redactor)),
-                omitted: data.map(|_| true),
-                bytes: data.map(decoded_len),
+                omitted: data.map(|_| true).or(omitted),
+                bytes: data.map(decoded_len).or_else(|| omitted.and(block.get("bytes")).and_then(Value::as_u64)),
             });
         }
+        if raw_texts.len() > 1 {
+            let whole = raw_texts.join("\n");
+            let parts: Vec<_> = raw_texts.iter().map(|text| redactor.redact(text)).collect();
+            if *redactor.redact(&whole) != *parts.join("\n") {
+                // A secret that goes over several blocks, such as a private key, is one only in all of them together.
+                texts = vec![self.text(&whole, redactor)];
+                let mut is_first = true;
+                shown.retain_mut(|block: &mut HistoryBlock| {
+                    if !is_text_kind(&block.kind) || block.text.is_none() {
+                        return true;
+                    }
+                    block.text = texts.first().cloned();
+                    std::mem::take(&mut is_first)
+                });
+            }
+        }
         self.message.text = texts.join("\n");
-        let only_text = shown.iter().all(|block| matches!(block.kind.as_str(), "text" | "input_text" | "output_text"));
+        let only_text = shown.iter().all(|block| is_text_kind(&block.kind));
         self.message.blocks = (!only_text).then_some(shown);
     }
 
@@ -508,6 +537,11 @@ impl Rendered {
         }
         redacted.into_owned()
     }
+}
+
+/// Whether a block is text that was said.
+fn is_text_kind(kind: &str) -> bool {
+    matches!(kind, "text" | "input_text" | "output_text")
 }
 
 /// The base64 data of an image or file block.

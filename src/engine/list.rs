@@ -25,6 +25,16 @@ impl Default for ListRequest {
     }
 }
 
+impl ListRequest {
+    /// Whether the request is within its bounds, which no store is needed to tell. [`Engine::sessions`] asks the same.
+    ///
+    /// # Errors
+    /// [`ListError::Limit`].
+    pub fn check(&self) -> Result<(), ListError> {
+        if (1..=MAX_LIST_LIMIT).contains(&self.limit) { Ok(()) } else { Err(ListError::Limit) }
+    }
+}
+
 /// Why there is no list.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -78,9 +88,7 @@ impl Engine {
     /// # Errors
     /// [`ListError`].
     pub fn sessions(&self, request: &ListRequest) -> Result<SessionList, ListError> {
-        if !(1..=MAX_LIST_LIMIT).contains(&request.limit) {
-            return Err(ListError::Limit);
-        }
+        request.check()?;
         let view = self.committer.pin();
         let mut rows: Vec<_> = view.sessions.iter().filter(|row| row.facts.archived == request.archived).collect();
         rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.session_id.cmp(&b.session_id)));

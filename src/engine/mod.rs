@@ -16,17 +16,17 @@ pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
-pub use status::{PendingSession, StatusReport};
+pub use status::{HeldStatus, PendingSession, StatusReport};
 
-use crate::analysis::{Analyzer, UnicodeWord};
+use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
 use crate::commit::{
     AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
-    PreparedEvent, SessionTarget, TextPipeline, Tuning, View,
+    PreparedEvent, RekeyRefusal, SessionTarget, Tuning, View,
 };
 use crate::files::{Files, SystemFiles};
 use crate::model::{AgentId, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{DEFAULT_CACHE_BYTES, StoreError, StoreLocation, note_owner};
-use crate::transcript::{EventError, Redactor};
+use crate::transcript::{EventError, Redaction};
 
 /// How an engine is opened. [`OpenOptions::default`] opens what is there and makes nothing.
 #[derive(Clone)]
@@ -42,6 +42,15 @@ pub struct OpenOptions {
     pub cache_bytes: usize,
     /// Called with a share from 0 to 1 while the store is repaired after a crash.
     pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
+    /// What a store that is made masks before anything is indexed or shown: the built-in patterns by default. A store
+    /// that is there goes on as it was made.
+    pub redaction: Redaction,
+    /// The analyzer of a store that is made, by its name: `unicode-word` by default, which is SQLite FTS5's, or `cjk`,
+    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own.
+    pub analyzer: String,
+    /// The analyzers a store may have: the built-in ones by default. A store whose analyzer is none of them is not
+    /// opened.
+    pub analyzers: Analyzers,
     /// A line about this process for the `owner` file, shown to others that find the store busy.
     pub owner: Option<String>,
     /// What stands in for the disk, for tests.
@@ -62,6 +71,9 @@ impl Default for OpenOptions {
             busy_timeout: Duration::from_secs(5),
             cache_bytes: DEFAULT_CACHE_BYTES,
             repairing: None,
+            redaction: Redaction::on(),
+            analyzer: UnicodeWord.name().to_owned(),
+            analyzers: Analyzers::default(),
             owner: None,
             #[cfg(feature = "__internal_faults")]
             files: Arc::new(SystemFiles),
@@ -158,6 +170,14 @@ pub enum AppendError {
         /// The key.
         key: SessionKey,
     },
+    /// The key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was stored")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -186,7 +206,6 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        let pipeline = TextPipeline::new(Arc::new(UnicodeWord) as Arc<dyn Analyzer>, Redactor::identity());
         #[cfg(feature = "__internal_faults")]
         let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
         #[cfg(not(feature = "__internal_faults"))]
@@ -204,8 +223,11 @@ impl Engine {
             busy_timeout: options.busy_timeout,
             cache_bytes: options.cache_bytes,
             uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: options.redaction.clone(),
+            analyzer: options.analyzer.clone(),
+            analyzers: options.analyzers.clone(),
         };
-        let committer = Committer::open(location, open, pipeline)?;
+        let committer = Committer::open(location, open)?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }
@@ -218,9 +240,22 @@ impl Engine {
         Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
     }
 
-    /// The store of another agent under the same root.
+    /// The store of another agent under the same root. A new one analyses and redacts as this one does.
     fn open_sibling(&self, agent: AgentId) -> Result<Self, StoreError> {
-        Self::open(&self.root, OpenOptions { agent, create: true, ..self.options.clone() })
+        let (analyzer, redaction) = (self.analyzer().to_owned(), self.redaction());
+        Self::open(&self.root, OpenOptions { agent, create: true, analyzer, redaction, ..self.options.clone() })
+    }
+
+    /// What this store masks, as chosen when it was made or reindexed.
+    #[must_use]
+    pub fn redaction(&self) -> Redaction {
+        self.committer.pipeline().redaction().clone()
+    }
+
+    /// The name of the analyzer that makes words of this store's texts.
+    #[must_use]
+    pub fn analyzer(&self) -> &'static str {
+        self.committer.pipeline().analyzer().name()
     }
 
     /// Reads one pinned view; where the disk has failed, after the store was opened again.
@@ -257,13 +292,26 @@ impl Engine {
         request: AppendRequest,
         now: Timestamp,
     ) -> Result<Vec<Result<EventPlace, LineError>>, AppendError> {
+        let mut request = request;
         if request.session_key.is_incognito() {
             return Err(AppendError::Incognito { key: request.session_key });
         }
+        if request.session_key.as_str() == "main" {
+            // The alias is accepted, and never stored as such (contract §1.3).
+            request.session_key = SessionKey::parse(&format!("agent:{}:main", self.agent))
+                .unwrap_or_else(|_| unreachable!("an agent id makes a key"));
+        }
+        if let Some(agent) = request.session_key.agent_part()
+            && agent != self.agent.as_str()
+        {
+            let (key, agent) = (request.session_key.clone(), self.agent.clone());
+            return Err(AppendError::OtherAgent { key, agent });
+        }
+        let pipeline = self.committer.pipeline();
         let mut results: Vec<Option<Result<EventPlace, LineError>>> = Vec::with_capacity(request.lines.len());
         let mut prepared = Vec::with_capacity(request.lines.len());
         for line in request.lines {
-            match PreparedEvent::new(self.committer.pipeline(), line) {
+            match PreparedEvent::new(&pipeline, line) {
                 Ok(event) => {
                     prepared.push(event);
                     results.push(None);
@@ -342,6 +390,60 @@ impl Engine {
     }
 }
 
+/// Why a session's key or its archiving was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RekeyError {
+    /// The keys don't allow it.
+    #[error(transparent)]
+    Refused(#[from] RekeyRefusal),
+    /// Incognito sessions are never stored (D19).
+    #[error("{key} is an incognito key: no stored session can have it")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Gives every window of `old` the key `new`; the next search shows it. Gives the number of windows.
+    ///
+    /// # Errors
+    /// [`RekeyError`]: nothing was changed.
+    pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
+        if new.is_incognito() {
+            return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        self.committer.heal()?;
+        Ok(self.committer.rekey(old.clone(), new.clone())??)
+    }
+
+    /// Archives every window of a key, or takes that back: archived sessions leave listings and stay searchable. Gives
+    /// the number of windows.
+    ///
+    /// # Errors
+    /// [`RekeyError`]: nothing was changed.
+    pub fn set_archived(&self, key: &SessionKey, archived: bool) -> Result<u64, RekeyError> {
+        self.committer.heal()?;
+        match self.committer.set_archived(key.clone(), archived)? {
+            0 => Err(RekeyRefusal::UnknownKey { key: key.clone() }.into()),
+            windows => Ok(windows),
+        }
+    }
+
+    /// Deletes every session whose last activity is known and lies before `before`.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what was deleted before stays deleted.
+    pub fn prune(&self, before: Timestamp, now: Timestamp) -> Result<Deleted, StoreError> {
+        self.committer.heal()?;
+        self.committer.prune(before, now)
+    }
+}
+
 fn something(deleted: Deleted, given: &str) -> Result<Deleted, DeleteError> {
     if deleted.sessions == 0 { Err(DeleteError::UnknownSession { given: given.to_owned() }) } else { Ok(deleted) }
 }
@@ -350,4 +452,53 @@ fn new_session_id() -> SessionId {
     let text = uuid::Uuid::new_v4().to_string();
     // A UUID is never blank and never long.
     SessionId::parse(&text).unwrap_or_else(|_| unreachable!("a UUID is a session id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Durability, FileHealth, Store, StoreOptions};
+
+    fn searched(engine: &Engine, query: &str) -> usize {
+        assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+        engine.search(&SearchRequest::new(query)).unwrap().results.len()
+    }
+
+    #[test]
+    fn other_rules_than_a_store_was_made_with_rebuild_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = OpenOptions { create: true, redaction: Redaction::off(), ..OpenOptions::default() };
+        let engine = Engine::open(folder.path(), options.clone()).unwrap();
+        let line = r#"{"type":"message","id":"k1","message":{"role":"user","content":"river token=otterotter"}}"#;
+        let key = SessionKey::parse("agent:main:main").unwrap();
+        engine.append(AppendRequest::new(key, vec![line.into()]), Timestamp::from_millis(1).unwrap()).unwrap();
+        assert_eq!((searched(&engine, "otterotter"), searched(&engine, "river")), (1, 1));
+        engine.checkpoint().unwrap();
+        let mut schema = engine.committer.snapshot().unwrap().schema().unwrap();
+        engine.close().unwrap();
+
+        // As an older version with fewer rules left it.
+        schema.redaction = "0-older".into();
+        schema.redaction_choice = Redaction::on();
+        let open = StoreOptions {
+            files: Arc::new(SystemFiles),
+            create: false,
+            busy_timeout: Duration::ZERO,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            schema: schema.clone(),
+            uuid: [0; 16],
+        };
+        let location = StoreLocation::new(folder.path(), &AgentId::default());
+        let store = Store::open(&location, &open, &Arc::<FileHealth>::default(), Arc::new(|_| ())).unwrap();
+        store.write(Durability::Immediate, |tables| tables.set_schema(&schema)).unwrap();
+        drop(store);
+
+        options.create = false;
+        let engine = Engine::open(folder.path(), options).unwrap();
+        assert!(engine.redaction().is_on());
+        let answer = engine.search(&SearchRequest::new("otterotter")).unwrap();
+        assert!(answer.results.is_empty(), "nothing made by old rules is shown");
+        assert_eq!((searched(&engine, "otterotter"), searched(&engine, "river")), (0, 1));
+        assert_eq!(engine.status().unwrap().pending, []);
+    }
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::analysis::ExcerptUnit;
 use crate::commit::View;
 use crate::limits::{DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT};
 use crate::model::{MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
 use crate::search::excerpt::{Excerpt, ExcerptStyle};
 use crate::search::instances::PhraseFinder;
 use crate::search::phrase_set::PhraseSet;
-use crate::search::query::{ParsedQuery, QueryError};
+use crate::search::query::{self, ParsedQuery, QueryError};
 use crate::search::{Filter, Order, OrdinalSet, Search, SearchFailure, execute};
 use crate::store::{SessionState, StoreError};
 
@@ -77,6 +78,26 @@ impl SearchRequest {
     }
 }
 
+impl SearchRequest {
+    /// Whether the request is within its bounds, which no store is needed to tell. [`Engine::search`] asks the same.
+    ///
+    /// # Errors
+    /// [`SearchError`] of bad input.
+    pub fn check(&self) -> Result<(), SearchError> {
+        query::split(&self.query).map(drop)?;
+        if !(1..=MAX_SEARCH_LIMIT).contains(&self.limit) {
+            return Err(SearchError::Limit { max: MAX_SEARCH_LIMIT });
+        }
+        if self.excerpt_utf16.is_some_and(|n| !(1..=MAX_EXCERPT_UTF16).contains(&n)) {
+            return Err(SearchError::ExcerptLength);
+        }
+        if self.session_keys.as_ref().is_some_and(Vec::is_empty) {
+            return Err(SearchError::EmptyKeyFilter);
+        }
+        Ok(())
+    }
+}
+
 /// Why a search gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,11 +117,17 @@ pub enum SearchError {
     /// A key filter that holds no key (D11).
     #[error("the list of session keys must not be empty; leave it out to search every session")]
     EmptyKeyFilter,
+    /// Incognito sessions are never stored, and not to be asked for (D19).
+    #[error("{key} is an incognito session: not to be read")]
+    Incognito {
+        /// The key.
+        key: SessionKey,
+    },
     /// The search took longer than allowed, or was cancelled.
     #[error("the search was stopped before it was done; allow more time or ask for rarer words")]
     Stopped,
     /// Index or store could not be read.
-    #[error("searching failed: {detail}")]
+    #[error("searching failed: {detail}; the index is rebuilt from the transcripts, try again")]
     Unreadable {
         /// What was met.
         detail: String,
@@ -300,30 +327,36 @@ impl Engine {
     /// [`SearchError`]: bad input, stopped, or unreadable files. "Nothing found" is an answer, not an error; its
     /// `reason` says why.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let answer = self.read(|view| self.search_view(view, request))?;
+        // Bytes of the index that rotted can make its reader panic, and so can a row that the store lacks: neither may
+        // be answered with "nothing", and neither may stay.
+        let read = std::panic::AssertUnwindSafe(|| self.read(|view| self.search_view(view, request)));
+        let answer = match std::panic::catch_unwind(read) {
+            Ok(Err(SearchError::Unreadable { detail })) => return Err(self.discard_index(detail)),
+            Ok(answer) => answer?,
+            Err(_) => return Err(self.discard_index("the index is damaged".to_owned())),
+        };
         if self.committer.has_pending() {
             self.committer.request_reconcile();
         }
         Ok(answer)
     }
 
+    fn discard_index(&self, detail: String) -> SearchError {
+        if let Err(error) = self.committer.discard_index() {
+            tracing::warn!(%error, "the damaged index could not be set aside");
+        }
+        SearchError::Unreadable { detail }
+    }
+
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let analyzer = self.committer.pipeline().analyzer();
+        let analyzer = view.pipeline.analyzer();
+        request.check()?;
         let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
-        if !(1..=MAX_SEARCH_LIMIT).contains(&request.limit) {
-            return Err(SearchError::Limit { max: MAX_SEARCH_LIMIT });
-        }
-        if request.excerpt_utf16.is_some_and(|n| !(1..=MAX_EXCERPT_UTF16).contains(&n)) {
-            return Err(SearchError::ExcerptLength);
-        }
-        let keys = match &request.session_keys {
-            Some(keys) if keys.is_empty() => return Err(SearchError::EmptyKeyFilter),
-            Some(keys) => Some(resolve_keys(view, keys)?),
-            None => None,
-        };
+        let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
         let scope = Scope::new(view, keys.as_deref());
         let coverage = scope.coverage;
-        let warning = warning(coverage.pending > 0, &query.ignored);
+        let ignored = if request.fts5_strict { &[][..] } else { &query.ignored };
+        let warning = warning(coverage.pending > 0, ignored);
         let empty = |reason| Ok(SearchAnswer { warning: warning.clone(), ..SearchAnswer::empty(coverage, reason) });
         let nothing = if coverage.pending > 0 { EmptyReason::Indexing } else { EmptyReason::NoMatch };
         if query.phrases.is_empty() {
@@ -365,10 +398,17 @@ impl Engine {
             }
             let number = ranked.facts.number;
             let document = view.document(number).map_err(SearchFailure::from)?;
-            let mut excerpt = Excerpt::new(&finder.find(analyzer, &document.text), &phrases, style);
-            if let Some(limit) = request.excerpt_utf16 {
-                excerpt.cut(limit);
-            }
+            let matched = finder.find(analyzer, &document.text);
+            let excerpt = match analyzer.excerpt_unit() {
+                ExcerptUnit::Characters => Excerpt::of_characters(&matched, &phrases, request.excerpt_utf16),
+                ExcerptUnit::Tokens => {
+                    let mut excerpt = Excerpt::new(&matched, &phrases, style);
+                    if let Some(limit) = request.excerpt_utf16 {
+                        excerpt.cut(limit);
+                    }
+                    excerpt
+                }
+            };
             let explain = ranked.freqs.map(|f| HitExplanation { length: ranked.facts.length, f: f.into() });
             results.push(Hit {
                 session_key: document.session_key,
@@ -431,6 +471,9 @@ fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, Search
     let mut keys = Vec::new();
     for text in given {
         let Ok(key) = SessionKey::parse(text) else { continue };
+        if key.is_incognito() {
+            return Err(SearchError::Incognito { key });
+        }
         if view.sessions.of_key(&key).next().is_none()
             && let Ok(id) = SessionId::parse(text)
             && let Some(transcript) = view.snapshot.transcript(&id)?

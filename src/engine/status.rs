@@ -44,17 +44,23 @@ pub struct StatusReport {
     pub analyzer: String,
     /// Versions of analyzer and redaction, as the index was made with.
     pub schema: String,
-    /// Who holds the store, when that is another process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub holder: Option<String>,
 }
 
-impl StatusReport {
-    /// What can be told from outside while another process holds the store: holder and file sizes.
+/// What can be told from outside while another process holds the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct HeldStatus {
+    /// Who holds it.
+    pub holder: String,
+    /// Bytes on disk, by part.
+    pub bytes: BTreeMap<&'static str, u64>,
+}
+
+impl HeldStatus {
+    /// Looks at the files alone.
     #[must_use]
-    pub fn of_held_store(root: &Path, agent: &AgentId, holder: &str) -> Self {
-        let location = StoreLocation::new(root, agent);
-        Self { bytes: sizes(&SystemFiles, &location), holder: Some(holder.to_owned()), ..Self::default() }
+    pub fn new(root: &Path, agent: &AgentId, holder: &str) -> Self {
+        Self { holder: holder.to_owned(), bytes: sizes(&SystemFiles, &StoreLocation::new(root, agent)) }
     }
 }
 
@@ -90,7 +96,6 @@ impl Engine {
             pending,
             schema: format!("{}/{} redaction {}", schema.analyzer, schema.analyzer_version, schema.redaction),
             analyzer: schema.analyzer,
-            holder: None,
         })
     }
 }

@@ -24,13 +24,17 @@ pub struct ResumePoint {
 const MARK_BYTES: u64 = 4_096;
 
 impl ResumePoint {
-    /// The resume point at a place that an item of this file gave as its end.
+    /// The resume point at a place that an item of this file gave as its end. In a file that has become shorter
+    /// meanwhile it fits nothing: the next reading starts over.
     ///
     /// # Errors
     /// What the file says.
     pub fn at(path: &Path, position: Position) -> io::Result<Self> {
-        let mark = mark_before(&mut File::open(path)?, position.offset)?;
-        Ok(Self { position, mark })
+        match mark_before(&mut File::open(path)?, position.offset) {
+            Ok(mark) => Ok(Self { position, mark }),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Self { position, mark: 0 }),
+            Err(error) => Err(error),
+        }
     }
 
     /// A resume point kept earlier: the place and [`ResumePoint::mark`].
@@ -103,8 +107,11 @@ pub enum Relation {
 }
 
 impl StoredLines {
-    /// Adds the next stored line of the session, as it was imported.
+    /// Adds the next stored line of the session, as it was imported. A part of a line is none.
     pub fn push(&mut self, raw: &[u8], is_header: bool) {
+        if raw.is_empty() {
+            return;
+        }
         let hash = hash_of(raw);
         if is_header {
             self.headers.insert(hash);
@@ -126,6 +133,9 @@ impl StoredLines {
         let mut ids = HashSet::new();
         for item in reader {
             let Item::Event(event) = item? else { continue };
+            if event.is_part || event.side.is_some() {
+                continue;
+            }
             let hash = hash_of(&event.raw);
             if event.event.kind == EventKind::Header {
                 if self.lines.is_empty() && self.headers.contains(&hash) {

@@ -73,6 +73,11 @@ impl<R: Read> LineReader<R> {
         }
     }
 
+    /// The place before the next line.
+    pub(super) fn position(&self) -> Position {
+        self.at
+    }
+
     /// The next line; `None` at the end of the file.
     ///
     /// # Errors

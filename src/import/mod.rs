@@ -10,11 +10,12 @@
 //!
 //! 1. a type that implements [`Importer`]: `claim` takes the files that are its own out of the list, by name,
 //!    surroundings and first lines, and turns them into [`Source`]s; `open` gives an iterator of [`Item`]s in which every
-//!    line of the file occurs exactly once;
+//!    line of the file occurs exactly once (`rows` does that for a format that says what one line means);
 //! 2. a variant of [`Format`], its arm in `importer_of`, and a place in `DETECTION_ORDER`, before every format that would
 //!    also take its files;
 //! 3. where its lines are not of the shape of contract §1.6, the normalised event in
-//!    [`ImportedEvent::normalized`], which extraction reads; `raw` stays as it was found;
+//!    [`ImportedEvent::normalized`], which extraction and history read; `raw` stays as it was found. What a format
+//!    updates in place is settled here, so that no id comes twice (D22);
 //! 4. tests with invented lines in `tests/it/import_<format>.rs`, and its rows in the test of accounting over real
 //!    files.
 
@@ -23,14 +24,22 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::limits::MAX_AGENT_ID_BYTES;
 use crate::model::{AgentId, SessionFacts, SessionId, SessionKey};
 use crate::transcript::{Event, EventError, TimestampNote};
 
+mod claude_code;
+mod codex;
+mod compressed;
 mod copies;
+mod gemini_cli;
 mod lines;
+mod normalized;
+mod object_reader;
 mod openclaw;
+mod rows;
 mod session_index;
 mod walk;
 
@@ -39,11 +48,14 @@ pub use lines::Position;
 use walk::FoundFile;
 
 /// One format of each importer, in the order in which they are asked whether a file is theirs.
-const DETECTION_ORDER: &[Format] = &[Format::OpenClaw];
+const DETECTION_ORDER: &[Format] = &[Format::OpenClaw, Format::ClaudeCode, Format::Codex, Format::GeminiCli];
 
 fn importer_of(format: Format) -> &'static dyn Importer {
     match format {
         Format::OpenClaw | Format::Pi => &openclaw::OpenClaw,
+        Format::ClaudeCode => &claude_code::ClaudeCode,
+        Format::Codex => &codex::Codex,
+        Format::GeminiCli => &gemini_cli::GeminiCli,
     }
 }
 
@@ -59,10 +71,30 @@ trait Importer: Sync {
     ) -> Result<(), ImportError>;
 
     /// Reads a source from a place on.
-    fn open(&self, source: &Source, from: Position) -> io::Result<Items>;
+    fn open(&self, source: &Source, from: Position) -> Result<Items, OpenError>;
+
+    /// Whether a source that changed before the place it was read to is one that is always written anew as a whole, and
+    /// is whole now: then it holds all that it should. Others only grow, and one that changed may have lost something.
+    fn is_restated(&self, _: &Source) -> io::Result<bool> {
+        Ok(false)
+    }
 }
 
 type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
+
+/// Why a source cannot be read from a place on.
+enum OpenError {
+    /// The file says anew what was read of it: only a reading from the beginning is right, and it brings all of it.
+    Restated,
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
 
 /// Who wrote a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,11 +104,17 @@ pub enum Format {
     OpenClaw,
     /// pi-coding-agent: the same lines as OpenClaw's.
     Pi,
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex CLI.
+    Codex,
+    /// Gemini CLI.
+    GeminiCli,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: &[Self] = &[Self::OpenClaw, Self::Pi];
+    pub const ALL: &[Self] = &[Self::OpenClaw, Self::Pi, Self::ClaudeCode, Self::Codex, Self::GeminiCli];
 
     /// The name that people write, and that stands in session keys.
     #[must_use]
@@ -84,6 +122,9 @@ impl Format {
         match self {
             Self::OpenClaw => "openclaw",
             Self::Pi => "pi",
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::GeminiCli => "gemini-cli",
         }
     }
 
@@ -124,6 +165,36 @@ impl Discovery {
     fn skip(&mut self, path: &Path, reason: SkipReason) {
         self.skipped.push((path.to_path_buf(), reason));
     }
+
+    /// Adds a file that holds a session nothing else names: its key is made of its id (D25).
+    fn add_source(
+        &mut self,
+        file: FoundFile,
+        format: Format,
+        agent: AgentId,
+        session_id: SessionId,
+        facts: SessionFacts,
+    ) -> Option<&mut Source> {
+        let Ok(session_key) = SessionKey::of_transcript(&agent, format.name(), &session_id) else {
+            self.skip(&file.path, SkipReason::UnknownFormat);
+            return None;
+        };
+        self.sources.push(Source {
+            path: file.path,
+            canonical_path: file.canonical,
+            format,
+            agent,
+            session_id,
+            session_key,
+            facts,
+            copy_of: None,
+            len_bytes: file.len_bytes,
+            is_named: false,
+            numbers_rows: false,
+            replaces: None,
+        });
+        self.sources.last_mut()
+    }
 }
 
 /// One file that holds one session.
@@ -151,6 +222,19 @@ pub struct Source {
     is_named: bool,
     /// Rows without an id get one by their line: the format's first version has none.
     numbers_rows: bool,
+    /// See [`Source::replaces`].
+    replaces: Option<PathBuf>,
+}
+
+/// A session whose lines stand in the file of another: a sub-agent's that got no file of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// Its key.
+    pub session_key: SessionKey,
+    /// Naming and lineage.
+    pub facts: SessionFacts,
 }
 
 impl Source {
@@ -166,21 +250,37 @@ impl Source {
         self.numbers_rows
     }
 
+    /// An older form of the same session, which this file goes on from: the canonical path of that form. Where the
+    /// session was read from there, this file takes its place.
+    #[must_use]
+    pub fn replaces(&self) -> Option<&Path> {
+        self.replaces.as_deref()
+    }
+
     /// The same file as a session of its own, for a copy that turns out to have nothing in common with the session it
     /// is named after (D26).
     #[must_use]
-    pub fn apart(mut self) -> Self {
-        let own_key = |id: &SessionId| SessionKey::of_transcript(&self.agent, self.format.name(), id).ok();
-        let keyed_by_id = own_key(&self.session_id).as_ref() == Some(&self.session_key);
-        if let Ok(id) =
-            SessionId::parse(&format!("{}~{:08x}", self.session_id, copies::path_hash(&self.canonical_path)))
-        {
-            if let Some(key) = own_key(&id).filter(|_| keyed_by_id) {
+    pub fn apart(self) -> Self {
+        let id = format!("{}~{:08x}", self.session_id, copies::path_hash(&self.canonical_path));
+        let apart = match SessionId::parse(&id) {
+            Ok(id) => self.in_session(id),
+            Err(_) => self,
+        };
+        Self { copy_of: None, ..apart }
+    }
+
+    /// The same file as the session that its import began, whatever it says now.
+    #[must_use]
+    pub fn in_session(mut self, session_id: SessionId) -> Self {
+        if session_id != self.session_id {
+            let own_key = |id: &SessionId| SessionKey::of_transcript(&self.agent, self.format.name(), id).ok();
+            let keyed_by_id = own_key(&self.session_id).as_ref() == Some(&self.session_key);
+            if let Some(key) = own_key(&session_id).filter(|_| keyed_by_id) {
                 self.session_key = key;
             }
-            self.session_id = id;
+            self.session_id = session_id;
+            self.copy_of = None;
         }
-        self.copy_of = None;
         self
     }
 }
@@ -271,6 +371,13 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
     },
+    /// The file holds all that it held when its resume point was taken, in another form: what comes after that point
+    /// changes what stands before it, or all of it was written anew.
+    #[error("{} says anew what was imported of it; read it from the beginning", path.display())]
+    Restated {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("{} cannot be read: {source}", path.display())]
     Io {
@@ -279,6 +386,14 @@ pub enum ImportError {
         /// What it said.
         source: io::Error,
     },
+}
+
+impl ImportError {
+    /// Whether the system refused, and not the files as they are.
+    #[must_use]
+    pub fn is_io(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
 }
 
 /// One line of a source, or what stands in its place.
@@ -323,10 +438,15 @@ pub struct ImportedEvent {
     pub normalized: Option<Vec<u8>>,
     /// What it says. Its id may have been given by the importer.
     pub event: Event,
-    /// The place after it.
+    /// The place after it; of a line that gives several events only the last ends there, so that none is lost when
+    /// reading stops between them.
     pub end: Position,
     /// What to tell people about it.
     pub warnings: Vec<LineWarning>,
+    /// The session it belongs to, where that is not the source's own.
+    pub side: Option<Arc<SideSession>>,
+    /// A further event of a line that gives several: it does not count as a line, and `raw` is empty.
+    pub is_part: bool,
 }
 
 /// Something about a stored line that people may want to know.
@@ -400,7 +520,8 @@ fn settle_owners(sources: &mut [Source]) {
 /// Reads a source from its beginning, or from where an earlier reading ended.
 ///
 /// # Errors
-/// [`ImportError::Rewritten`] when the file no longer goes on from there, [`ImportError::Io`].
+/// [`ImportError::Rewritten`] and [`ImportError::Restated`] when the file no longer goes on from there,
+/// [`ImportError::Io`].
 pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, ImportError> {
     let fail = |error| ImportError::Io { path: source.path.clone(), source: error };
     let position = match from {
@@ -408,12 +529,17 @@ pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, Impor
         Some(point) => {
             let mut file = File::open(&source.path).map_err(fail)?;
             if !point.fits(&mut file).map_err(fail)? {
-                return Err(ImportError::Rewritten { path: source.path.clone() });
+                let path = source.path.clone();
+                let is_restated = importer_of(source.format).is_restated(source).map_err(fail)?;
+                return Err(if is_restated { ImportError::Restated { path } } else { ImportError::Rewritten { path } });
             }
             point.position()
         }
     };
-    let items = importer_of(source.format).open(source, position).map_err(fail)?;
+    let items = importer_of(source.format).open(source, position).map_err(|error| match error {
+        OpenError::Restated => ImportError::Restated { path: source.path.clone() },
+        OpenError::Io(error) => fail(error),
+    })?;
     Ok(Reader { path: source.path.clone(), items, failed: false })
 }
 
@@ -444,6 +570,12 @@ struct Agents {
 }
 
 impl Agents {
+    /// Whose file it is: of the agent whose folder it lies in, `agents/<agent>/…`, the innermost; else of the one that
+    /// was chosen (D25).
+    fn of_file(&mut self, file: &Path, options: &DiscoverOptions) -> Result<AgentId, ImportError> {
+        agent_folder(file).map_or_else(|| Ok(options.agent.clone()), |name| self.named(&name))
+    }
+
     /// The agent of that name: lower case, runs of characters outside the grammar become `-` (contract §1.1).
     fn named(&mut self, name: &str) -> Result<AgentId, ImportError> {
         let folded = name.trim().to_lowercase();
@@ -454,6 +586,12 @@ impl Agents {
         }
         Err(ImportError::AgentCollision { first: first.clone(), second: folded, agent })
     }
+}
+
+fn agent_folder(file: &Path) -> Option<String> {
+    let names: Vec<_> = file.parent()?.components().map(|component| component.as_os_str().to_string_lossy()).collect();
+    let at = names.iter().rposition(|name| name == "agents")?;
+    names.get(at + 1).map(|name| name.clone().into_owned())
 }
 
 fn collapsed(name: &str) -> String {
@@ -467,4 +605,24 @@ fn collapsed(name: &str) -> String {
     }
     let id = id.trim_matches('-').trim_start_matches(['-', '_']);
     id.chars().take(MAX_AGENT_ID_BYTES).collect()
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<_> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_agent_folder_counts() {
+        let agent = |path: &str| agent_folder(Path::new(path));
+        assert_eq!(agent("/x/agents/work/sessions/s.jsonl").as_deref(), Some("work"));
+        assert_eq!(agent("/agents/old/agents/My Agent/s.jsonl").as_deref(), Some("My Agent"));
+        assert_eq!(agent("/x/agents/s.jsonl"), None);
+        assert_eq!(agent("/x/s.jsonl"), None);
+    }
 }

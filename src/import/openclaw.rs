@@ -5,20 +5,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::lines::LineReader;
+use super::rows::{LineItems, ReadRows, Row, RowError};
 use super::session_index::{self, IndexEntry};
 use super::walk::FoundFile;
 use super::{
-    Agents, DiscoverOptions, Discovery, Format, ImportError, ImportedEvent, Importer, Item, Items, LineWarning,
-    Position, SkipReason, Source,
+    Agents, DiscoverOptions, Discovery, Format, ImportError, Importer, Items, OpenError, Position, SkipReason, Source,
 };
 use crate::limits::MAX_EVENT_BYTES;
-use crate::model::{AgentId, MessageId, SessionFacts, SessionId, SessionKey, is_js_space};
-use crate::transcript::{Event, EventError, EventKind};
+use crate::model::{AgentId, MessageId, SessionFacts, SessionId, SessionKey};
+use crate::transcript::{Event, EventKind};
 
 /// The importer of [`Format::OpenClaw`] and [`Format::Pi`].
 pub(super) struct OpenClaw;
@@ -74,6 +73,8 @@ impl FileKind {
                 Self::Transcript { stem: id.to_owned() }
             }
             _ if suffix.ends_with(".lock") => Self::Other(SkipReason::Lock),
+            // Codex compresses its own.
+            ".zst" => Self::Unrelated,
             _ if suffix.ends_with(".zst") || suffix.ends_with(".gz") => Self::Other(SkipReason::Compressed),
             _ if suffix.starts_with(".reset.") => Self::ResetArchive { base_id },
             _ if suffix.starts_with(".deleted.") => Self::DeletedArchive { base_id },
@@ -161,9 +162,9 @@ impl Importer for OpenClaw {
         Ok(())
     }
 
-    fn open(&self, source: &Source, from: Position) -> io::Result<Items> {
+    fn open(&self, source: &Source, from: Position) -> Result<Items, OpenError> {
         let lines = LineReader::from_position(File::open(&source.path)?, from, MAX_EVENT_BYTES)?;
-        Ok(Box::new(Rows { lines, numbers_rows: source.numbers_rows, is_done: false }))
+        Ok(Box::new(LineItems::new(lines, Lines { numbers_rows: source.numbers_rows })))
     }
 }
 
@@ -174,13 +175,6 @@ fn is_openclaw_folder(file: &Path, index_folders: &IndexFolders) -> bool {
     let is_home =
         folder.file_name().is_some_and(|name| name == "sessions") && above.is_some_and(|name| name == "agents");
     is_home || index_folders.contains_key(folder)
-}
-
-/// The agent whose folder a file lies in: `agents/<agent>/…`, the innermost.
-fn agent_folder(file: &Path) -> Option<String> {
-    let names: Vec<_> = file.parent()?.components().map(|component| component.as_os_str().to_string_lossy()).collect();
-    let at = names.iter().rposition(|name| name == "agents")?;
-    names.get(at + 1).map(|name| name.clone().into_owned())
 }
 
 /// What the first lines of a file tell.
@@ -242,17 +236,13 @@ fn read_indexes(
     for (path, canonical, is_found) in index_files {
         let Some(folder) = canonical.parent() else { continue };
         *folders.entry(folder.to_path_buf()).or_default() |= is_found;
-        let agent = folder_agent(&canonical, options, agents)?;
+        let agent = agents.of_file(&canonical, options)?;
         match session_index::read(&path, &agent) {
             Ok(entries) => indexes.entry(folder.to_path_buf()).or_default().extend(entries),
             Err(detail) => discovery.skip(&path, SkipReason::BadIndex(detail)),
         }
     }
     Ok((indexes, folders))
-}
-
-fn folder_agent(file: &Path, options: &DiscoverOptions, agents: &mut Agents) -> Result<AgentId, ImportError> {
-    agent_folder(file).map_or_else(|| Ok(options.agent.clone()), |name| agents.named(&name))
 }
 
 /// Which entry names which file, by the file's canonical path.
@@ -335,7 +325,7 @@ fn add_source(
     let stated_key = named.or(base).map(|entry| entry.key.clone());
     let agent = match stated_key.as_ref().and_then(SessionKey::agent_part) {
         Some(name) => AgentId::parse(name).or_else(|_| agents.named(name))?,
-        None => folder_agent(&transcript.file.canonical, options, agents)?,
+        None => agents.of_file(&transcript.file.canonical, options)?,
     };
     let by_place = if transcript.is_at_home { Format::OpenClaw } else { Format::Pi };
     let format = options.format.unwrap_or(by_place);
@@ -358,73 +348,26 @@ fn add_source(
         len_bytes: transcript.file.len_bytes,
         is_named: named.is_some(),
         numbers_rows: transcript.numbers_rows,
+        replaces: None,
         canonical_path: transcript.file.canonical,
         path: transcript.file.path,
     });
     Ok(())
 }
 
-/// The lines of one transcript.
-struct Rows {
-    lines: LineReader<File>,
+/// Reads the lines of one transcript.
+struct Lines {
     numbers_rows: bool,
-    is_done: bool,
 }
 
-impl Iterator for Rows {
-    type Item = io::Result<Item>;
-
-    fn next(&mut self) -> Option<io::Result<Item>> {
-        if self.is_done {
-            return None;
+impl ReadRows for Lines {
+    fn rows(&mut self, line: u64, text: &[u8]) -> Result<Vec<Row>, RowError> {
+        let mut event = Event::parse(text)?;
+        if self.numbers_rows && event.id.is_none() && event.kind != EventKind::Header {
+            event.id = MessageId::parse(&format!("line-{line}")).ok();
         }
-        let line = match self.lines.next_line() {
-            Ok(line) => line?,
-            Err(error) => return Some(Err(error)),
-        };
-        self.is_done = !line.ended;
-        let (number, end) = (line.number, line.end);
-        let parsed = match line.text {
-            Ok(text) if is_blank(text) && line.ended => return Some(Ok(Item::Skipped { line: number, end })),
-            Ok(text) => Event::parse(text).map(|event| (event, text)),
-            Err(bytes) => Err(EventError::TooLong { bytes }),
-        };
-        Some(Ok(match parsed {
-            // An object that is complete cannot be the beginning of a longer one: it counts without its line end.
-            Ok((event, text)) => Item::Event(Box::new(imported(number, end, event, text, self.numbers_rows))),
-            Err(_) if !line.ended => {
-                let bytes = line.text.map_or_else(|bytes| bytes, |text| text.len() as u64);
-                Item::Torn { line: number, bytes }
-            }
-            Err(reason) => Item::Rejected { line: number, reason, end },
-        }))
+        Ok(vec![Row { event, normalized: None, side: None }])
     }
-}
-
-/// Nothing but white space, as JavaScript's `trim` sees it.
-fn is_blank(text: &[u8]) -> bool {
-    text.utf8_chunks().all(|chunk| chunk.invalid().is_empty() && chunk.valid().chars().all(is_js_space))
-}
-
-fn imported(line: u64, end: Position, mut event: Event, raw: &[u8], numbers_rows: bool) -> ImportedEvent {
-    if numbers_rows && event.id.is_none() && event.kind != EventKind::Header {
-        event.id = MessageId::parse(&format!("line-{line}")).ok();
-    }
-    let repairs = event.repairs;
-    let mut warnings = Vec::new();
-    if repairs.lone_surrogates > 0 {
-        warnings.push(LineWarning::LoneSurrogates(repairs.lone_surrogates));
-    }
-    if repairs.invalid_utf8 > 0 {
-        warnings.push(LineWarning::InvalidUtf8(repairs.invalid_utf8));
-    }
-    if event.kind == EventKind::Message {
-        warnings.extend(event.timestamp_note.map(LineWarning::UnknownTime));
-    }
-    if event.id.is_none() && event.message.is_some() {
-        warnings.push(LineWarning::NoId);
-    }
-    ImportedEvent { line, raw: raw.to_vec(), normalized: None, event, end, warnings }
 }
 
 #[cfg(test)]
@@ -461,14 +404,5 @@ mod tests {
         for name in ["notes.md", "s1.jsonl.tmp", "s1.jsonlx", "config.json", ""] {
             assert_eq!(of(name), FileKind::Unrelated, "{name}");
         }
-    }
-
-    #[test]
-    fn the_innermost_agent_folder_counts() {
-        let agent = |path: &str| agent_folder(Path::new(path));
-        assert_eq!(agent("/x/agents/work/sessions/s.jsonl").as_deref(), Some("work"));
-        assert_eq!(agent("/agents/old/agents/My Agent/s.jsonl").as_deref(), Some("My Agent"));
-        assert_eq!(agent("/x/agents/s.jsonl"), None);
-        assert_eq!(agent("/x/s.jsonl"), None);
     }
 }

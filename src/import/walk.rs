@@ -4,7 +4,7 @@
 //! can make the walk go in circles. Only regular files are ever opened.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -35,11 +35,16 @@ impl FoundFile {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Shows the first lines until enough is known. Says whether there was any.
+    /// Shows the first lines until enough is known. Says whether there was any. What cannot be read after them is left
+    /// to whoever reads the file.
     pub(super) fn look_at_first_lines(&self, mut look: impl FnMut(&[u8]) -> ControlFlow<()>) -> io::Result<bool> {
-        let mut lines = LineReader::new(File::open(&self.path)?, MAX_FIRST_LINE_BYTES);
+        let mut lines = LineReader::new(super::compressed::open(&self.path)?, MAX_FIRST_LINE_BYTES);
         for seen in 0..MAX_FIRST_LINES {
-            let Some(line) = lines.next_line()? else { return Ok(seen > 0) };
+            let line = match lines.next_line() {
+                Err(error) if seen == 0 => return Err(error),
+                Ok(None) | Err(_) => return Ok(seen > 0),
+                Ok(Some(line)) => line,
+            };
             if line.text.is_ok_and(|text| look(text).is_break()) {
                 break;
             }

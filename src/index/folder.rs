@@ -70,7 +70,7 @@ impl Payload {
 /// Memory for documents of a checkpoint before they become a segment, in bytes.
 const CHECKPOINT_ARENA_BYTES: usize = 16 * 1024 * 1024;
 /// The same for bulk work: fewer, larger segments.
-const BULK_ARENA_BYTES: usize = 256 * 1024 * 1024;
+const BULK_ARENA_BYTES: usize = 128 * 1024 * 1024;
 /// Share of deleted documents from which a segment is merged for their sake alone.
 const DELETED_SHARE_TO_MERGE: f32 = 0.2;
 /// Most documents of a segment that is merged further.
@@ -94,6 +94,8 @@ pub struct IndexFolder {
     gate: Arc<Gate>,
     fields: Fields,
     writer: Option<IndexWriter>,
+    /// Additions and deletions since the last commit: they live in the writer alone.
+    uncommitted: usize,
     merges: Vec<FutureResult<Option<tantivy::SegmentMeta>>>,
     /// The last merge failed: none is started before the next commit.
     merge_failed: bool,
@@ -159,6 +161,7 @@ impl IndexFolder {
             gate,
             fields: schema::schema().1,
             writer: None,
+            uncommitted: 0,
             merges: Vec::new(),
             merge_failed: false,
             policy,
@@ -244,7 +247,7 @@ impl IndexFolder {
     /// Adds a document to the next commit.
     ///
     /// # Errors
-    /// [`IndexError`]: what is in the commit to come is unknown; [`Self::release_writer`] drops it whole.
+    /// [`IndexError`]: what is in the commit to come is unknown; dropping the folder drops it whole.
     pub fn add(&mut self, facts: &DocFacts, tokens: &TokenText) -> Result<(), IndexError> {
         let fields = self.fields;
         let mut document = TantivyDocument::default();
@@ -255,6 +258,7 @@ impl IndexFolder {
         document.add_i64(fields.timestamp, facts.timestamp.as_millis());
         document.add_u64(fields.role, u64::from(facts.role == Role::Assistant));
         self.writer(CHECKPOINT_ARENA_BYTES)?.add_document(document)?;
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -265,6 +269,7 @@ impl IndexFolder {
     pub fn delete_ordinal(&mut self, ordinal: Ordinal) -> Result<(), IndexError> {
         let term = Term::from_field_u64(self.fields.ordinal, u64::from(ordinal.0));
         self.writer(CHECKPOINT_ARENA_BYTES)?.delete_term(term);
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -280,6 +285,7 @@ impl IndexFolder {
             Box::new(RangeQuery::new(bound(), bound())),
         ]));
         self.writer(CHECKPOINT_ARENA_BYTES)?.delete_query(query)?;
+        self.uncommitted += 1;
         Ok(())
     }
 
@@ -292,6 +298,7 @@ impl IndexFolder {
         let mut prepared = self.writer(CHECKPOINT_ARENA_BYTES)?.prepare_commit()?;
         prepared.set_payload(&text);
         prepared.commit()?;
+        self.uncommitted = 0;
         self.merge_failed = false;
         self.load_segments()
     }
@@ -344,9 +351,16 @@ impl IndexFolder {
         Ok(true)
     }
 
-    /// Lets the writer and its memory go, with everything that is not committed. Running merges are abandoned: when
-    /// this returns nothing of them can change the folder any more.
+    /// Lets the writer and its memory go, unless it holds what no commit has written yet. Running merges are abandoned.
     pub fn release_writer(&mut self) {
+        if self.uncommitted == 0 {
+            self.drop_writer();
+        }
+    }
+
+    /// Lets the writer go with everything that is not committed. Running merges are abandoned: when this returns
+    /// nothing of them can change the folder any more.
+    fn drop_writer(&mut self) {
         if self.writer.is_some() {
             self.gate.close();
         }
@@ -371,7 +385,7 @@ impl IndexFolder {
 
 impl Drop for IndexFolder {
     fn drop(&mut self) {
-        self.release_writer();
+        self.drop_writer();
     }
 }
 

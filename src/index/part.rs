@@ -57,8 +57,14 @@ pub trait Part {
     fn num_docs(&self) -> u32;
     /// The postings of exactly this term. Without `positions` the cursor may be unable to give them.
     fn cursor(&self, term: &str, positions: bool) -> io::Result<Option<Self::Cursor<'_>>>;
-    /// The postings of every term that starts with `prefix`.
-    fn prefix_cursors(&self, prefix: &str) -> io::Result<Vec<Self::Cursor<'_>>>;
+    /// Gives the postings of every term that starts with `prefix` to `each`, one after the other: there can be many.
+    /// Without `positions` the cursors may be unable to give them.
+    fn for_each_with_prefix<'p>(
+        &'p self,
+        prefix: &str,
+        positions: bool,
+        each: &mut dyn FnMut(Self::Cursor<'p>),
+    ) -> io::Result<()>;
     /// Everything known of a document.
     fn facts(&self, doc: LocalDoc) -> DocFacts;
     /// Its exact length in tokens.

@@ -231,12 +231,17 @@ impl Part for RunInView<'_> {
         Ok(self.run.terms.find(term).ok().map(|i| self.run.cursor_at(i)))
     }
 
-    fn prefix_cursors(&self, prefix: &str) -> io::Result<Vec<RunCursor<'_>>> {
+    fn for_each_with_prefix<'p>(
+        &'p self,
+        prefix: &str,
+        _positions: bool,
+        each: &mut dyn FnMut(RunCursor<'p>),
+    ) -> io::Result<()> {
         let first = self.run.terms.find(prefix).unwrap_or_else(|i| i);
-        Ok((first..self.run.terms.len())
+        (first..self.run.terms.len())
             .take_while(|&i| self.run.terms.text(i).starts_with(prefix))
-            .map(|i| self.run.cursor_at(i))
-            .collect())
+            .for_each(|i| each(self.run.cursor_at(i)));
+        Ok(())
     }
 
     fn facts(&self, doc: LocalDoc) -> DocFacts {
@@ -399,7 +404,9 @@ mod tests {
         assert_eq!(postings(&part, "b"), [(0, vec![0, 2]), (3, vec![0])]);
         assert_eq!(postings(&part, "c"), [(1, vec![1]), (2, vec![0, 1])]);
         assert!(postings(&part, "d").is_empty());
-        assert_eq!(part.prefix_cursors("").unwrap().len(), 3);
+        let mut num_terms = 0;
+        part.for_each_with_prefix("", true, &mut |_| num_terms += 1).unwrap();
+        assert_eq!(num_terms, 3);
     }
 
     #[test]

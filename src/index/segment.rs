@@ -170,11 +170,10 @@ impl<'v> SegmentInView<'v> {
             dead: segment.dead_under(hidden)?,
         })
     }
+}
 
-    fn text_cursor(&self, term: &str, option: IndexRecordOption) -> io::Result<Option<SegmentCursor>> {
-        let term = Term::from_field_text(self.segment.fields.text, term);
-        Ok(self.segment.text.read_postings(&term, option)?.map(SegmentCursor))
-    }
+fn record_option(positions: bool) -> IndexRecordOption {
+    if positions { IndexRecordOption::WithFreqsAndPositions } else { IndexRecordOption::WithFreqs }
 }
 
 impl Part for SegmentInView<'_> {
@@ -188,22 +187,24 @@ impl Part for SegmentInView<'_> {
     }
 
     fn cursor(&self, term: &str, positions: bool) -> io::Result<Option<SegmentCursor>> {
-        let option = if positions { IndexRecordOption::WithFreqsAndPositions } else { IndexRecordOption::WithFreqs };
-        self.text_cursor(term, option)
+        let term = Term::from_field_text(self.segment.fields.text, term);
+        Ok(self.segment.text.read_postings(&term, record_option(positions))?.map(SegmentCursor))
     }
 
-    fn prefix_cursors(&self, prefix: &str) -> io::Result<Vec<SegmentCursor>> {
-        let mut cursors = Vec::new();
+    fn for_each_with_prefix(
+        &self,
+        prefix: &str,
+        positions: bool,
+        each: &mut dyn FnMut(SegmentCursor),
+    ) -> io::Result<()> {
         let mut terms = self.segment.text.terms().range().ge(prefix.as_bytes()).into_stream()?;
         while let Some((term, info)) = terms.next() {
             if !term.starts_with(prefix.as_bytes()) {
                 break;
             }
-            let postings =
-                self.segment.text.read_postings_from_terminfo(info, IndexRecordOption::WithFreqsAndPositions)?;
-            cursors.push(SegmentCursor(postings));
+            each(SegmentCursor(self.segment.text.read_postings_from_terminfo(info, record_option(positions))?));
         }
-        Ok(cursors)
+        Ok(())
     }
 
     fn facts(&self, doc: LocalDoc) -> DocFacts {

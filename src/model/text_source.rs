@@ -25,7 +25,7 @@ pub struct DocumentText {
 
 /// The store could not give a document that the index holds.
 #[derive(Debug, thiserror::Error)]
-#[error("document {number:?} could not be read: {detail}; run `verify`")]
+#[error("document {number:?} could not be read: {detail}")]
 pub struct TextSourceError {
     /// The document asked for.
     pub number: DocNumber,

@@ -7,7 +7,7 @@ use super::phrase_set::PhraseSet;
 use crate::limits::EXCERPT_TOKENS;
 
 /// What stands where text is left out.
-const ELLIPSIS: &str = " … ";
+pub(super) const ELLIPSIS: &str = " … ";
 
 /// What the first instance of a phrase in a window counts; every further one counts 1.
 const FIRST_INSTANCE: u64 = 1_000;
@@ -241,7 +241,7 @@ fn joined_instances(instances: &[Instance], phrases: &PhraseSet) -> impl Iterato
 }
 
 /// Copies a text in steps.
-struct Writer<'t> {
+pub(super) struct Writer<'t> {
     excerpt: Excerpt,
     text: &'t str,
     /// The byte up to which the text is copied.
@@ -249,8 +249,22 @@ struct Writer<'t> {
     style: ExcerptStyle,
 }
 
-impl Writer<'_> {
-    fn copy_to(&mut self, end: usize) {
+impl<'t> Writer<'t> {
+    /// Starts at a byte of the text; where that is not its first, something is left out.
+    pub(super) fn new(text: &'t str, start: usize, style: ExcerptStyle) -> Self {
+        let left_out = if start > 0 { ELLIPSIS } else { "" };
+        Self { excerpt: Excerpt { text: left_out.to_owned(), matches: Vec::new() }, text, at: start, style }
+    }
+
+    /// The excerpt, with what says that the text goes on where it does.
+    pub(super) fn finish(mut self, goes_on: bool) -> Excerpt {
+        if goes_on {
+            self.excerpt.text.push_str(ELLIPSIS);
+        }
+        self.excerpt
+    }
+
+    pub(super) fn copy_to(&mut self, end: usize) {
         let step = self.text.get(self.at..end).unwrap_or_default();
         match self.style {
             ExcerptStyle::Readable => step.split('\0').for_each(|part| self.excerpt.text.push_str(part)),
@@ -259,7 +273,8 @@ impl Writer<'_> {
         self.at = self.at.max(end);
     }
 
-    fn copy_match_to(&mut self, end: usize) {
+    /// The same, and marks what is copied.
+    pub(super) fn copy_match_to(&mut self, end: usize) {
         let start = self.excerpt.text.len();
         self.copy_to(end);
         if self.excerpt.text.len() > start {

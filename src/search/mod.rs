@@ -4,6 +4,7 @@
 //! decided before: the filter holds the ordinals that may be met at all.
 
 pub mod bm25;
+mod character_excerpt;
 mod collector;
 pub mod excerpt;
 mod execute;

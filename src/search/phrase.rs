@@ -103,14 +103,85 @@ pub(super) fn phrase_docs<'p, P: Part>(
         }
         return Ok((u64::from(live), (live > 0).then_some(PhraseDocs::Term(cursor))));
     }
-    let mut terms = Vec::with_capacity(phrase.terms.len());
-    for term in &phrase.terms {
-        let Some(stream) = TermStream::open(part, &term.term)? else { return Ok((0, None)) };
-        terms.push((term.offset, stream));
-    }
-    let docs = intersect(part, terms);
+    let docs = if let [only] = phrase.terms.as_slice()
+        && let TermMatch::Prefix(prefix) = &only.term
+    {
+        prefix_docs(part, prefix)?
+    } else {
+        let mut terms = Vec::with_capacity(phrase.terms.len());
+        for term in &phrase.terms {
+            let Some(stream) = TermStream::open(part, &term.term)? else { return Ok((0, None)) };
+            terms.push((term.offset, stream));
+        }
+        intersect(part, terms)
+    };
     let n = docs.len() as u64;
     Ok((n, (n > 0).then(|| PhraseDocs::List(ListCursor::new(docs)))))
+}
+
+/// Live documents with a term that starts with `prefix`, and how many of its positions have one: no two terms share a
+/// position, so their frequencies add up.
+fn prefix_docs<P: Part>(part: &P, prefix: &str) -> io::Result<Vec<(LocalDoc, u32)>> {
+    let mut freqs = FreqSums::new(part.num_docs());
+    part.for_each_with_prefix(prefix, false, &mut |mut cursor| {
+        let mut doc = cursor.doc();
+        while doc != NO_MORE_DOCS {
+            freqs.add(doc, cursor.freq());
+            doc = cursor.advance();
+        }
+    })?;
+    let mut docs = freqs.into_sorted();
+    if !part.dead().is_empty() {
+        docs.retain(|&(doc, _)| !part.dead().contains(doc));
+    }
+    Ok(docs)
+}
+
+/// Frequencies by document, from many lists.
+struct FreqSums {
+    num_docs: u32,
+    /// While there are few: as they come.
+    pairs: Vec<(LocalDoc, u32)>,
+    /// Once there are many: one entry a document of the part.
+    by_doc: Vec<u32>,
+}
+
+impl FreqSums {
+    /// From this share of a part's documents on an entry for each is cheaper than sorting.
+    const MANY: u32 = 64;
+
+    fn new(num_docs: u32) -> Self {
+        Self { num_docs, pairs: Vec::new(), by_doc: Vec::new() }
+    }
+
+    fn add(&mut self, doc: LocalDoc, freq: u32) {
+        if let Some(sum) = self.by_doc.get_mut(doc as usize) {
+            *sum += freq;
+            return;
+        }
+        self.pairs.push((doc, freq));
+        if self.pairs.len() > (self.num_docs / Self::MANY) as usize {
+            self.by_doc.resize(self.num_docs as usize, 0);
+            for (doc, freq) in self.pairs.drain(..) {
+                self.by_doc[doc as usize] += freq;
+            }
+        }
+    }
+
+    fn into_sorted(mut self) -> Vec<(LocalDoc, u32)> {
+        if !self.by_doc.is_empty() {
+            return (0..).zip(self.by_doc).filter(|&(_, freq)| freq > 0).collect();
+        }
+        self.pairs.sort_unstable();
+        self.pairs.dedup_by(|later, sum| {
+            let same = later.0 == sum.0;
+            if same {
+                sum.1 += later.1;
+            }
+            same
+        });
+        self.pairs
+    }
 }
 
 /// The postings of one term of a phrase: of one exact term, or of every term with a prefix.
@@ -124,12 +195,8 @@ impl<C: PostingCursor> TermStream<C> {
         match term {
             TermMatch::Exact(text) => Ok(part.cursor(text, true)?.map(Self::Exact)),
             TermMatch::Prefix(prefix) => {
-                let mut cursors = part.prefix_cursors(prefix)?;
-                match cursors.len() {
-                    0 => Ok(None),
-                    1 => Ok(cursors.pop().map(Self::Exact)),
-                    _ => Ok(Some(Self::Union(UnionCursor::new(cursors)))),
-                }
+                let union = UnionCursor::new(part, prefix)?;
+                Ok((union.doc() != NO_MORE_DOCS).then_some(Self::Union(union)))
             }
         }
     }
@@ -181,16 +248,16 @@ struct UnionCursor {
 }
 
 impl UnionCursor {
-    fn new<C: PostingCursor>(cursors: Vec<C>) -> Self {
+    fn new<P: Part>(part: &P, prefix: &str) -> io::Result<Self> {
         let mut pairs: Vec<(LocalDoc, u32)> = Vec::new();
         let mut positions = Vec::new();
-        for mut cursor in cursors {
+        part.for_each_with_prefix(prefix, true, &mut |mut cursor| {
             while cursor.doc() != NO_MORE_DOCS {
                 cursor.positions(&mut positions);
                 pairs.extend(positions.iter().map(|&position| (cursor.doc(), position)));
                 cursor.advance();
             }
-        }
+        })?;
         pairs.sort_unstable();
         let mut docs: Vec<(LocalDoc, u32)> = Vec::new();
         for (i, &(doc, _)) in pairs.iter().enumerate() {
@@ -198,7 +265,7 @@ impl UnionCursor {
                 docs.push((doc, i as u32));
             }
         }
-        Self { docs, positions: pairs.into_iter().map(|(_, position)| position).collect(), at: 0 }
+        Ok(Self { docs, positions: pairs.into_iter().map(|(_, position)| position).collect(), at: 0 })
     }
 
     fn doc(&self) -> LocalDoc {

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::transcript::RejectedPattern;
+
 /// An error of the transcript store. Cloned to everyone whose write was in the same transaction.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ pub enum StoreError {
         detail: String,
     },
     /// The file is not readable as a transcript store. It is never "repaired" into emptiness.
-    #[error("the transcript store is damaged: {detail}; restore a backup, or export what is readable")]
+    #[error("the transcript store is damaged: {detail}; nothing in it was changed; put back a copy of the file")]
     Damaged {
         /// What was found.
         detail: String,
@@ -59,6 +61,18 @@ pub enum StoreError {
     IndexBehind {
         /// What keeps it.
         cause: String,
+    },
+    /// A redaction pattern that the store was made with means nothing to this build. Opening without it would show what
+    /// it masks.
+    #[error("{0}; the store was not opened, use the version that made it")]
+    Redaction(#[from] RejectedPattern),
+    /// The store was made with, or is to be made with, an analyzer that this program does not know.
+    #[error("no analyzer {name:?} here, known: {known}; nothing was changed, use a program that has it")]
+    UnknownAnalyzer {
+        /// The analyzer's name.
+        name: String,
+        /// The names that are known.
+        known: String,
     },
     /// A value does not fit into the database.
     #[error("a value of {bytes} bytes is too large to store; nothing was stored")]
@@ -129,6 +143,7 @@ impl From<redb::DatabaseError> for StoreError {
     fn from(error: redb::DatabaseError) -> Self {
         match error {
             redb::DatabaseError::DatabaseAlreadyOpen => Self::Busy { holder: "another process".into() },
+            // What redb says of a file that is none of its own, or ends too early.
             redb::DatabaseError::Storage(redb::StorageError::Io(source))
                 if matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {

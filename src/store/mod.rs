@@ -1,7 +1,7 @@
 //! Truth: one redb file per agent. Decides what exists; knows nothing of the index.
 //!
-//! `backend` is the way to the file. `tables` names every table and draws its rows, `rows` holds the codecs, `read` the snapshots, `write` the one
-//! transaction shape. What is stored is documented in `index-schema/store.md`.
+//! `backend` is the way to the file. `tables` names every table and draws its rows, `rows` holds the codecs, `read` the
+//! snapshots, `write` the one transaction shape. What is stored is documented in `index-schema/store.md`.
 
 mod backend;
 mod error;
@@ -18,6 +18,6 @@ pub use open::{Store, StoreLocation, StoreOptions, note_owner};
 pub use read::Snapshot;
 pub use rows::{
     Counters, Death, DocumentRow, EventRow, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionRow, SessionState,
-    SourceRow, Statistics, TranscriptNumber,
+    SourceRow, Statistics, TranscriptNumber, encode as encode_row,
 };
 pub use write::{Durability, WriteTables};

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redb::{Builder, Database, ReadableDatabase as _};
 
@@ -15,6 +15,9 @@ use crate::model::AgentId;
 
 /// redb's page cache, in bytes. Its own default of 1 GiB is far too much for a library.
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
+
+/// How often a store that is held is tried again.
+const BUSY_POLL: Duration = Duration::from_millis(10);
 
 /// Where one agent's files are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,8 +111,7 @@ impl Store {
         repairing: Arc<dyn Fn(f64) + Send + Sync>,
     ) -> Result<Self, StoreError> {
         let path = location.database();
-        let mut opening =
-            Opening { location, options, health, repairing, deadline: Instant::now() + options.busy_timeout };
+        let mut opening = Opening { location, options, health, repairing, waited: Duration::ZERO };
         let exists = options.files.exists(&path);
         if !exists.map_err(StoreError::io(format!("looking for {}", path.display())))? {
             if !options.create {
@@ -159,7 +161,8 @@ struct Opening<'o> {
     options: &'o StoreOptions,
     health: &'o Arc<FileHealth>,
     repairing: Arc<dyn Fn(f64) + Send + Sync>,
-    deadline: Instant,
+    /// For others, so far.
+    waited: Duration,
 }
 
 impl Opening<'_> {
@@ -222,12 +225,13 @@ impl Opening<'_> {
     }
 
     /// Waits a little for another process.
-    fn wait(&self) -> Result<(), StoreError> {
-        if Instant::now() >= self.deadline {
+    fn wait(&mut self) -> Result<(), StoreError> {
+        if self.waited >= self.options.busy_timeout {
             let holder = self.location.holder(&*self.options.files).unwrap_or_else(|| "another process".into());
             return Err(StoreError::Busy { holder });
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(BUSY_POLL);
+        self.waited += BUSY_POLL;
         Ok(())
     }
 

@@ -177,6 +177,20 @@ impl Snapshot {
         }
     }
 
+    /// The notes whose name begins with `prefix`.
+    pub fn sources_below(&self, prefix: &str) -> Result<Vec<SourceRow>, StoreError> {
+        let table = self.transaction.open_table(tables::SOURCES)?;
+        let mut found = Vec::new();
+        for entry in table.range(prefix..)? {
+            let (name, row) = entry?;
+            if !name.value().starts_with(prefix) {
+                break;
+            }
+            found.push(rows::decode(row.value(), "source row")?);
+        }
+        Ok(found)
+    }
+
     /// When a session was deleted on purpose, if it was.
     pub fn tombstone(&self, id: &SessionId) -> Result<Option<Timestamp>, StoreError> {
         let table = self.transaction.open_table(tables::TOMBSTONES)?;

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use crate::model::{MessageId, Ordinal, Role, SessionFacts, SessionId, SessionKey, Timestamp};
-use crate::transcript::{Event, EventError, Head, TreeRow};
+use crate::transcript::{Event, EventError, Head, Redaction, TreeRow};
 
 /// The version byte of every row of format 1.
 const ROW_VERSION: u8 = 1;
 
-pub(super) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+/// The bytes of a row.
+pub fn encode<T: Serialize>(row: &T) -> Vec<u8> {
     encode_onto(vec![ROW_VERSION], row)
 }
 
@@ -56,7 +57,7 @@ pub struct Statistics {
     pub tokens: u64,
 }
 
-/// What texts were analysed with. When this build's differs, every session is pending.
+/// What texts were analysed and redacted with. When this build's differs, every session is pending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaRow {
     /// Name of the analyzer.
@@ -65,6 +66,8 @@ pub struct SchemaRow {
     pub analyzer_version: u32,
     /// Fingerprint of the redaction rules.
     pub redaction: String,
+    /// What was chosen when the store was made: the rules to redact with.
+    pub redaction_choice: Redaction,
 }
 
 /// One note about the index: checkpoint number and what it covers.

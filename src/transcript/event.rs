@@ -229,19 +229,7 @@ impl Event {
             return Err(EventError::TooLong { bytes: line.len() as u64 });
         }
         let (text, repairs) = sanitize(line);
-        let value = Json::parse(&text).map_err(|error| match error {
-            JsonError::Syntax(detail) => EventError::NotJson { detail },
-            JsonError::TooDeep => EventError::TooDeep,
-        })?;
-        let found = match value.kind() {
-            JsonKind::Object => return Fields::of(value).into_event(repairs),
-            JsonKind::Array => "an array",
-            JsonKind::String => "a string",
-            JsonKind::Number => "a number",
-            JsonKind::Bool => "true or false",
-            JsonKind::Null => "null",
-        };
-        Err(EventError::NotAnObject { found })
+        Fields::of(object_of(&text)?).into_event(repairs)
     }
 
     /// What is searched of this event: a message with an id, a role that speaks, and text (contract §2).
@@ -249,6 +237,26 @@ impl Event {
     pub fn searchable(&self) -> Option<(&MessageId, &SearchableMessage)> {
         Some((self.id.as_ref()?, self.message.as_ref()?))
     }
+}
+
+/// The object that a line's text is.
+///
+/// # Errors
+/// [`EventError`] when it is none.
+pub(crate) fn object_of(text: &str) -> Result<Json<'_>, EventError> {
+    let value = Json::parse(text).map_err(|error| match error {
+        JsonError::Syntax(detail) => EventError::NotJson { detail },
+        JsonError::TooDeep => EventError::TooDeep,
+    })?;
+    let found = match value.kind() {
+        JsonKind::Object => return Ok(value),
+        JsonKind::Array => "an array",
+        JsonKind::String => "a string",
+        JsonKind::Number => "a number",
+        JsonKind::Bool => "true or false",
+        JsonKind::Null => "null",
+    };
+    Err(EventError::NotAnObject { found })
 }
 
 /// The members of the outer object that count.

@@ -64,6 +64,11 @@ impl<'a> Json<'a> {
         self.text.get(self.span()).unwrap_or_default()
     }
 
+    /// The value's own JSON; empty where bytes that were not repaired are no text.
+    pub(crate) fn as_json(self) -> &'a str {
+        std::str::from_utf8(self.bytes()).unwrap_or_default()
+    }
+
     pub(crate) fn kind(self) -> JsonKind {
         match self.bytes().first() {
             Some(b'{') => JsonKind::Object,

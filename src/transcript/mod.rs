@@ -17,8 +17,9 @@ mod line;
 mod redact;
 mod tree;
 
+pub(crate) use event::object_of;
 pub use event::{Event, EventError, EventKind, Header, LeafControl, Parent, ParentLink, TimestampNote};
 pub use extract::SearchableMessage;
 pub use line::{LineChanges, LineRepairs, rewrite_line, same_json_value, sanitize};
-pub use redact::Redactor;
+pub use redact::{Redaction, Redactor, RejectedPattern};
 pub use tree::{Forward, Head, Reset, Resolution, TreeNode, TreeRow, TreeScan, history_start};

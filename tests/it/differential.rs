@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use sessions_search::{AppendRequest, Engine, OpenOptions, SearchRequest, SessionId, SessionKey, Timestamp};
+use sessions_search::{AppendRequest, Engine, OpenOptions, Redaction, SearchRequest, SessionId, SessionKey, Timestamp};
 
 use crate::corpus::{self, Message};
 use crate::data::test_data;
@@ -27,6 +27,8 @@ struct Twins {
 fn open(folder: &tempfile::TempDir) -> Engine {
     let mut options = OpenOptions::default();
     options.create = true;
+    // SQLite gets the texts as they are.
+    options.redaction = Redaction::off();
     Engine::open(folder.path(), options).unwrap()
 }
 

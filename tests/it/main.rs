@@ -1,6 +1,10 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
+//! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
+//! - [`cases`]: what users of such tools reported.
+//! - [`cjk`]: what the analyzer `cjk` finds, against a plain scan; its excerpts.
+//! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`concurrency`]: many at once; engines that meet or go in the middle of something.
 //! - [`crash`]: the power fails at any moment, opening included.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
@@ -8,22 +12,36 @@
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`faults`]: the disk fails at any call, and works again.
+//! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
+//! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
+//! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`import_rules`]: which part of the code may name which.
 //! - [`kill`]: a process is killed at random moments.
+//! - [`lifecycle`]: every way a transcript changes.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
+//! - [`readme`]: what the README shows is what happens.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
+//! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
+//! - [`regressions`]: faults found by using it, each with a test named after it.
+//! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`random`] is seeded, [`disk`] stands in for the real one,
-//! [`model`] is a small store and what must be found in it, and [`data`] finds what is not part of the repository by environment
-//! variables; without them the tests that need it say so and pass.
+//! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
+//! runs the real program, [`random`] is seeded, [`disk`] stands in for the real one, [`model`] is a small store and what
+//! must be found in it, and [`data`] finds what is not part of the repository by environment variables; without them the
+//! tests that need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod analysis;
+mod bulk_faults;
+mod cases;
+mod cjk;
+mod cli;
 mod concurrency;
 mod corpus;
 mod crash;
@@ -34,14 +52,27 @@ mod durability;
 mod excerpt;
 mod extract;
 mod faults;
+mod import_accounting;
+mod import_claude_code;
+mod import_codex;
+mod import_engine;
+mod import_gemini_cli;
 mod import_openclaw;
+mod import_rules;
+mod imported;
 mod kill;
+mod lifecycle;
 mod model;
 mod options;
 mod oracle;
+mod program;
 mod queries;
 mod random;
 mod ranking;
+mod readme;
 mod recovery;
+mod redaction;
+mod regressions;
+mod schema;
 mod tree;
 mod unicode_runs;

@@ -51,21 +51,47 @@ pub(crate) enum Command {
     Append(AppendArgs),
     /// Delete a session, or every window of a session key
     Delete(DeleteArgs),
+    /// Give every window of a session key another key
+    Rekey(RekeyArgs),
+    /// Take a session out of listings; it stays searchable
+    Archive(KeyArgs),
+    /// Put an archived session back into listings
+    Unarchive(KeyArgs),
+    /// Delete sessions without activity since a time
+    Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// How texts become words
-    #[arg(long, value_name = "NAME", default_value = "unicode-word")]
-    pub(crate) analyzer: String,
-    /// Mask credentials before anything is indexed or shown
-    #[arg(long, value_enum, default_value_t = OnOff::On)]
-    pub(crate) redaction: OnOff,
-    /// A further pattern to mask, `pattern` or `/pattern/flags`
+    /// How texts become words [default: unicode-word]
+    #[arg(long, value_enum)]
+    pub(crate) analyzer: Option<AnalyzerChoice>,
+    /// Mask credentials before anything is indexed or shown [default: on]
+    #[arg(long, value_enum)]
+    pub(crate) redaction: Option<OnOff>,
+    /// A further pattern to mask, `pattern` or `/pattern/flags`; may be repeated
     #[arg(long, value_name = "P")]
     pub(crate) redact_pattern: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum AnalyzerChoice {
+    /// Words as SQLite FTS5 cuts them
+    #[default]
+    UnicodeWord,
+    /// The same, and any part of a run of Chinese, Japanese, Korean or Thai
+    Cjk,
+}
+
+impl AnalyzerChoice {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::UnicodeWord => "unicode-word",
+            Self::Cjk => "cjk",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,6 +121,9 @@ pub(crate) enum FormatChoice {
     Auto,
     Openclaw,
     Pi,
+    ClaudeCode,
+    Codex,
+    GeminiCli,
 }
 
 #[derive(Debug, Args)]
@@ -214,6 +243,30 @@ pub(crate) struct DeleteTarget {
     /// This one window
     #[arg(long, value_name = "S")]
     pub(crate) session_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RekeyArgs {
+    /// The key now
+    pub(crate) old: String,
+    /// The key from now on
+    pub(crate) new: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// The session key
+    pub(crate) key: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// Last activity before this time: RFC 3339, YYYY-MM-DD, milliseconds, or 90d ago
+    #[arg(long, value_name = "T")]
+    pub(crate) older_than: String,
+    /// Skip the question at a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

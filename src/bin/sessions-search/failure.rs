@@ -3,7 +3,7 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, SearchError, StoreError,
+    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -18,6 +18,10 @@ const BUSY: u8 = 4;
 const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
+/// Refused.
+const FORBIDDEN: u8 = 3;
+/// A bug.
+const BUG: u8 = 70;
 
 /// Why the program ends without its answer.
 #[derive(Debug)]
@@ -26,12 +30,16 @@ pub(crate) enum Failure {
     ClosedPipe,
     /// The words of the call are off.
     Input(String),
+    /// Not to be seen.
+    Forbidden(String),
     /// The store is held by another process.
     Busy(String),
     /// The store can't be read.
     Damaged(String),
     /// The system refused.
     Io(String),
+    /// The program is wrong.
+    Bug,
 }
 
 impl Failure {
@@ -39,16 +47,24 @@ impl Failure {
         match self {
             Self::ClosedPipe => DONE,
             Self::Input(_) => USAGE,
+            Self::Forbidden(_) => FORBIDDEN,
             Self::Busy(_) => BUSY,
             Self::Damaged(_) => DAMAGED,
             Self::Io(_) => IO,
+            Self::Bug => BUG,
         }
+    }
+
+    /// The `status` of the error as JSON.
+    pub(crate) fn status(&self) -> &'static str {
+        if matches!(self, Self::Forbidden(_)) { "forbidden" } else { "error" }
     }
 
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::ClosedPipe => "the reader closed the pipe",
-            Self::Input(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
+            Self::Bug => "this is a bug, see above; what was acknowledged is stored, please report it",
+            Self::Input(text) | Self::Forbidden(text) | Self::Busy(text) | Self::Damaged(text) | Self::Io(text) => text,
         }
     }
 }
@@ -68,7 +84,7 @@ impl From<StoreError> for Failure {
         let text = error.to_string();
         match error {
             StoreError::Busy { .. } => Self::Busy(text),
-            StoreError::Damaged { .. } | StoreError::Format { .. } => Self::Damaged(text),
+            StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Redaction(_) => Self::Damaged(text),
             StoreError::Missing { .. } | StoreError::TooLarge { .. } => Self::Input(text),
             _ => Self::Io(text),
         }
@@ -81,7 +97,38 @@ impl From<IdError> for Failure {
     }
 }
 
-/// Operations fail with their own refusals, or with an engine error underneath.
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Store(error) => error.into(),
+            ImportError::Files(import) if import.is_io() => Self::Io(import.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<SearchError> for Failure {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => error.into(),
+            SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
+            SearchError::Incognito { .. } => Self::Forbidden(error.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Store(error) => error.into(),
+            HistoryError::Incognito { .. } => Self::Forbidden(error.to_string()),
+            refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+/// The other operations fail with their own refusals, or with an error of the store underneath.
 macro_rules! from_operation {
     ($($error:ident),+) => {$(
         impl From<$error> for Failure {
@@ -95,4 +142,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, HistoryError, ImportError, ListError, SearchError);
+from_operation!(AppendError, DeleteError, ListError, RekeyError);

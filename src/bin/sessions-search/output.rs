@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use sessions_search::{
-    EmptyReason, HistoryAnswer, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport, Timestamp,
+    EmptyReason, HeldStatus, HistoryAnswer, HistoryBlock, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport,
+    Timestamp,
 };
 
 use crate::args::{Cli, ColorChoice};
@@ -25,10 +26,22 @@ pub(crate) struct Output {
     quiet: bool,
 }
 
-/// Prints `{"status":…,"error":…}` and nothing else.
-pub(crate) fn print_json_error(status: &str, error: &str) {
-    let value = serde_json::json!({ "status": status, "error": error });
-    let _ = writeln!(io::stdout(), "{value}");
+/// What stands on standard output when a command fails and JSON was asked for.
+#[derive(Serialize)]
+struct JsonFailure<'f> {
+    status: &'static str,
+    error: &'f str,
+}
+
+/// One line: JSON on standard output, or text on standard error.
+pub(crate) fn print_failure(json: bool, status: &'static str, error: &str) {
+    if json {
+        if let Ok(text) = serde_json::to_string(&JsonFailure { status, error }) {
+            let _ = writeln!(io::stdout(), "{text}");
+        }
+    } else {
+        let _ = writeln!(io::stderr(), "sessions-search: {}", one_line(error));
+    }
 }
 
 impl Output {
@@ -60,11 +73,7 @@ impl Output {
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
-        if self.json {
-            print_json_error("error", failure.text());
-        } else {
-            let _ = writeln!(io::stderr(), "sessions-search: {}", harmless(failure.text()));
-        }
+        print_failure(self.json, failure.status(), failure.text());
     }
 
     /// One JSON value and a newline.
@@ -85,10 +94,11 @@ impl Output {
         if self.color { code } else { "" }
     }
 
-    pub(crate) fn search(&self, answer: &SearchAnswer) -> Result<(), Failure> {
+    /// `program` is how this program is called on the same store; `None` where there is nothing to open.
+    pub(crate) fn search(&self, answer: &SearchAnswer, program: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for hit in &answer.results {
-            self.hit(&mut text, hit);
+            self.hit(&mut text, hit, program);
         }
         if let Some(explanation) = &answer.explain {
             let _ = writeln!(
@@ -129,7 +139,7 @@ impl Output {
         Ok(())
     }
 
-    fn hit(&self, text: &mut String, hit: &Hit) {
+    fn hit(&self, text: &mut String, hit: &Hit, program: Option<&str>) {
         let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
         let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
         let _ = writeln!(
@@ -137,7 +147,7 @@ impl Output {
             "{bold}{}{reset}  {role}{}{reset}  {}",
             local_time(hit.timestamp),
             hit.role.as_str(),
-            harmless(name)
+            one_line(name)
         );
         let mut line = String::from("  ");
         let mut done = 0;
@@ -159,22 +169,35 @@ impl Output {
                 hit.score, explanation.length, explanation.f
             );
         }
-        let _ = writeln!(
-            text,
-            "  {dim}history {} --session-id {} --message-id {}{reset}\n",
-            shell_word(hit.session_key.as_str()),
-            shell_word(hit.session_id.as_str()),
-            shell_word(hit.message_id.as_str())
-        );
+        if let Some(program) = program {
+            let _ = writeln!(
+                text,
+                "  {dim}{program} history {} --session-id {} --message-id {}{reset}",
+                shell_word(hit.session_key.as_str()),
+                shell_word(hit.session_id.as_str()),
+                shell_word(hit.message_id.as_str())
+            );
+        }
+        text.push('\n');
     }
 
     pub(crate) fn import(&self, summary: &ImportSummary) -> Result<(), Failure> {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{} files, {} sessions: {} events ({} searchable messages), {} skipped, {} rejected",
-            summary.files, summary.sessions, summary.events, summary.messages, summary.skipped, summary.rejected_total
+            "{}, {}: {} ({}), {} skipped, {} rejected",
+            counted(summary.files, "file"),
+            counted(summary.sessions, "session"),
+            counted(summary.events, "event"),
+            counted(summary.messages, "searchable message"),
+            summary.skipped,
+            summary.rejected_total
         );
+        if summary.sessions_by_agent.len() > 1 {
+            for (agent, count) in &summary.sessions_by_agent {
+                let _ = writeln!(text, "  {} of agent {agent}", counted(*count, "session"));
+            }
+        }
         for (reason, count) in &summary.skipped_by_reason {
             let _ = writeln!(text, "  skipped {count}: {}", harmless(reason));
         }
@@ -216,8 +239,11 @@ impl Output {
                 harmless(&message.role),
                 if here { format!("  {}← here{reset}", self.style(MATCH)) } else { String::new() }
             );
-            for line in message.text.lines() {
-                let _ = writeln!(text, "  {}", harmless(line));
+            for block in message.blocks.iter().flatten() {
+                self.block(&mut text, block);
+            }
+            if message.blocks.is_none() {
+                indented(&mut text, &message.text);
             }
         }
         self.text(&text)?;
@@ -232,17 +258,29 @@ impl Output {
         Ok(())
     }
 
+    /// A block that is text as text, any other with its type and name before it.
+    fn block(&self, text: &mut String, block: &HistoryBlock) {
+        if !matches!(block.kind.as_str(), "text" | "input_text" | "output_text") {
+            let name = block.name.as_deref().map(|name| format!(" {}", harmless(name))).unwrap_or_default();
+            let bytes = block.bytes.map(|bytes| format!(", {bytes} bytes left out")).unwrap_or_default();
+            let _ =
+                writeln!(text, "  {}[{}{name}{bytes}]{}", self.style(DIM), harmless(&block.kind), self.style(RESET));
+        }
+        indented(text, block.text.as_deref().unwrap_or_default());
+    }
+
     pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
         let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
         let mut text = String::new();
         for session in &list.sessions {
             let _ = writeln!(
                 text,
-                "{bold}{}{reset}  {}  {} messages{}{}",
+                "{bold}{}{reset}  {}  {dim}{}{reset}  {}{}{}",
                 local_time(session.updated_at),
-                harmless(session.session_key.as_str()),
-                session.messages,
-                session.label.as_deref().map(|label| format!("  {}", harmless(label))).unwrap_or_default(),
+                one_line(session.session_key.as_str()),
+                one_line(session.session_id.as_str()),
+                counted(session.messages, "message"),
+                session.label.as_deref().map(|label| format!("  {}", one_line(label))).unwrap_or_default(),
                 if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
             );
         }
@@ -268,11 +306,21 @@ impl Output {
         for pending in &status.pending {
             let _ = writeln!(text, "pending    {} ({})", harmless(&pending.session_id), pending.reason);
         }
-        if let Some(holder) = &status.holder {
-            let _ = writeln!(text, "held by    {}", harmless(holder));
+        self.text(&text)
+    }
+
+    pub(crate) fn held(&self, held: &HeldStatus) -> Result<(), Failure> {
+        let mut text = format!("held by    {}\n", harmless(&held.holder));
+        for (part, bytes) in &held.bytes {
+            let _ = writeln!(text, "bytes      {bytes:>13} {part}");
         }
         self.text(&text)
     }
+}
+
+/// `1 session`, `2 sessions`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Reports of one kind shown to people.
@@ -286,9 +334,16 @@ fn local_time(time: Timestamp) -> String {
     }
 }
 
+/// Lines of a message, set in below its head.
+fn indented(to: &mut String, text: &str) {
+    for line in text.lines() {
+        let _ = writeln!(to, "  {}", harmless(line));
+    }
+}
+
 /// Text of a transcript can't move the cursor, set the title or hide what stands beside it.
 fn harmless(text: &str) -> String {
-    text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_control(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// The same, line breaks and tabs shown as spaces.
@@ -304,11 +359,12 @@ fn one_line(text: &str) -> String {
 
 /// C0, C1 and the marks that reorder text: all of them can change what a terminal shows elsewhere.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A word a shell reads back unchanged.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     let text = harmless(text);
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
@@ -320,7 +376,7 @@ mod tests {
 
     #[test]
     fn terminal_escapes_are_made_harmless() {
-        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d\te"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\te");
         assert_eq!(one_line("a\nb\tc"), "a b c");
     }
 

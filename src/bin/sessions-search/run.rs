@@ -5,31 +5,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Engine, HistoryRequest, ImportFormat, ImportOptions, ImportProgress, LineError,
-    ListRequest, OpenOptions, Order, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey,
-    StatusReport, StoreError,
+    AgentId, AppendRequest, Deleted, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError, ImportFormat,
+    ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Redaction,
+    Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
 };
 
 use crate::args::{
-    AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff, OrderChoice,
-    RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff,
+    OrderChoice, PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
-use crate::output::Output;
+use crate::output::{Output, counted, shell_word};
 
-/// Said until redaction is more than the identity.
-const REDACTION_NOTE: &str = "note: redaction is not applied yet by this version: credentials in transcripts are indexed and shown as they stand";
+/// What `rekey`, `archive` and `unarchive` changed.
+#[derive(serde::Serialize)]
+struct ChangedSessions {
+    sessions: u64,
+}
 
-/// How long a search that met pending work goes on with it.
-const SHARE_OF_WORK: Duration = Duration::from_secs(2);
+/// How long a search that met unfinished indexing works on after its answer.
+const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
-    let place = Place { root: store_root(cli.store.as_ref())?, agent: AgentId::parse(&cli.agent)?, output };
+    let agent = AgentId::parse(&cli.agent)?;
+    let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, output };
     match &cli.command {
         Command::Init(args) => place.init(args),
         Command::Import(args) => place.import(args),
@@ -38,6 +42,10 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Sessions(args) => place.sessions(args),
         Command::Append(args) => place.append(args),
         Command::Delete(args) => place.delete(args),
+        Command::Rekey(args) => place.rekey(args),
+        Command::Archive(args) => place.set_archived(&args.key, true),
+        Command::Unarchive(args) => place.set_archived(&args.key, false),
+        Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
     }
 }
@@ -45,34 +53,67 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
 /// Where a command works, and how it speaks.
 struct Place<'o> {
     root: PathBuf,
+    /// How the program is called to work at the same place, for commands that are printed.
+    call: String,
     agent: AgentId,
     output: &'o Output,
 }
 
+fn call(cli: &Cli, agent: &AgentId) -> String {
+    let mut call = String::from("sessions-search");
+    if let Some(store) = &cli.store {
+        call += &format!(" --store {}", shell_word(&store.to_string_lossy()));
+    }
+    if *agent != AgentId::default() {
+        call += &format!(" --agent {agent}");
+    }
+    call
+}
+
 impl Place<'_> {
     fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
+        let mut options = self.options();
+        options.create = create;
+        Engine::open(root, options)
+    }
+
+    /// Makes the store.
+    fn make(&self, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
+        let mut options = self.options();
+        options.create = true;
+        options.analyzer = analyzer.name().to_owned();
+        options.redaction = redaction;
+        Engine::open(&self.root, options)
+    }
+
+    fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
-        options.create = create;
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
         if self.output.shows_progress() {
             options.repairing = Some(std::sync::Arc::new(|share| {
                 let _ = write!(io::stderr(), "\rrepairing after a crash: {:3.0} %", share * 100.0);
             }));
         }
-        Engine::open(root, options)
+        options
     }
 
     /// For reading: a missing store is an answer, not an error (D21).
     fn open_existing(&self) -> Result<Option<Engine>, Failure> {
         match self.open(&self.root, false) {
             Ok(engine) => Ok(Some(engine)),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
-                Ok(None)
-            }
+            Err(StoreError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
+    }
+
+    fn note_missing(&self) {
+        self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
+    }
+
+    /// There can't be one without a store.
+    fn no_session(&self, named: &str) -> Failure {
+        Failure::Input(format!("no session {named:?}: there is no store at {}", self.root.display()))
     }
 
     /// After writing: leaves the index so that the next command opens quickly.
@@ -83,28 +124,54 @@ impl Place<'_> {
     }
 
     fn init(&self, args: &InitArgs) -> Result<u8, Failure> {
-        if args.analyzer != "unicode-word" {
-            return Err(Failure::Input(format!("unknown analyzer {:?}: this version has unicode-word", args.analyzer)));
+        let (redaction, rejected) = match args.redaction {
+            Some(OnOff::Off) if !args.redact_pattern.is_empty() => {
+                return Err(Failure::Input("--redact-pattern needs --redaction on".into()));
+            }
+            Some(OnOff::Off) => (Redaction::off(), Vec::new()),
+            Some(OnOff::On) | None => Redaction::with_patterns(args.redact_pattern.iter().cloned()),
+        };
+        let (engine, created) = match self.open(&self.root, false) {
+            Ok(engine) => (engine, false),
+            Err(StoreError::Missing { .. }) => (self.make(args.analyzer.unwrap_or_default(), redaction.clone())?, true),
+            Err(other) => return Err(other.into()),
+        };
+        for rejected in &rejected {
+            self.output.note(&format!("note: {rejected}; it is left out"));
         }
-        if !args.redact_pattern.is_empty() {
-            return Err(Failure::Input("redaction patterns are not supported by this version".into()));
+        let kept = engine.redaction();
+        if args.analyzer.is_some_and(|analyzer| analyzer.name() != engine.analyzer()) {
+            let analyzer = engine.analyzer();
+            self.output
+                .note(&format!("note: the store was made with analyzer {analyzer}, and keeps it; see `reindex`"));
         }
-        let existed = self.open(&self.root, false).is_ok();
-        let engine = self.open(&self.root, true)?;
-        if args.redaction == OnOff::On {
-            self.output.note(REDACTION_NOTE);
+        let was_chosen = args.redaction.is_some() || !redaction.patterns().is_empty();
+        if was_chosen && kept != redaction {
+            self.output.note("note: the store was made with another choice of redaction, and keeps it");
         }
+        let folder = engine.folder();
         if self.output.is_json() {
-            self.output.json(&json!({ "store": engine.folder(), "created": !existed }))?;
+            let rejected = rejected.iter().map(|r| Rejected { pattern: &r.pattern, reason: &r.reason }).collect();
+            self.output.json(&Initialised {
+                store: &folder.to_string_lossy(),
+                created,
+                analyzer: engine.analyzer(),
+                redaction: if kept.is_on() { "on" } else { "off" },
+                redact_patterns: kept.patterns().len(),
+                rejected_patterns: rejected,
+            })?;
         } else {
-            let word = if existed { "already there" } else { "made" };
-            self.output.text(&format!("store {word}: {}\n", engine.folder().display()))?;
+            let word = if created { "made" } else { "already there" };
+            self.output.text(&format!("store {word}: {}\n", folder.display()))?;
         }
         Ok(DONE)
     }
 
     fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
-        self.output.note(REDACTION_NOTE);
+        // Looked for before the store is made: nothing is left behind for a slip of the pen.
+        if let Some(path) = args.paths.iter().find(|path| !path.exists()) {
+            return Err(ImportError::MissingPath { path: path.clone() }.into());
+        }
         let engine = self.open(&self.root, true)?;
         let options = import_options(args.format, args.revive, args.include_deleted);
         let summary = self.import_into(&engine, &args.paths, &options)?;
@@ -122,7 +189,7 @@ impl Place<'_> {
         engine: &Engine,
         paths: &[PathBuf],
         options: &ImportOptions,
-    ) -> Result<sessions_search::ImportSummary, Failure> {
+    ) -> Result<ImportSummary, Failure> {
         let bar = self.output.shows_progress().then(progress_bar);
         let mut progress = |at: &ImportProgress| {
             if let Some(bar) = &bar {
@@ -140,45 +207,53 @@ impl Place<'_> {
 
     fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
         let request = search_request(args)?;
-        let engine = if args.from.is_empty() { self.open_existing()? } else { None };
-        let answer = match &engine {
-            Some(engine) => {
-                if args.wait && !engine.wait_for_indexing(Duration::MAX) {
-                    self.output.note("note: indexing is not done yet");
-                }
-                engine.search(&request)?
-            }
-            None if args.from.is_empty() => SearchAnswer::no_store(),
-            None => self.search_files(&args.from, &request)?,
-        };
-        if self.output.is_json() {
-            self.output.json(&answer)?;
-        } else {
-            self.output.search(&answer)?;
+        request.check()?;
+        if !args.from.is_empty() {
+            return self.search_files(&args.from, &request);
         }
-        // Others may ask too: a program that meets pending work does a share of it before it ends.
-        if let Some(engine) = engine.filter(|_| answer.indexing)
-            && !engine.wait_for_indexing(SHARE_OF_WORK)
-        {
-            self.output.note("note: indexing goes on with the next command; --wait finishes it");
+        let Some(engine) = self.open_existing()? else {
+            self.note_missing();
+            return self.answer(&SearchAnswer::no_store(), None);
+        };
+        if args.wait && !engine.wait_for_indexing(Duration::MAX) {
+            self.output.note("note: indexing is not done yet");
+        }
+        let answer = engine.search(&request)?;
+        let code = self.answer(&answer, Some(&self.call))?;
+        if answer.indexing {
+            // Nobody waits for the answer any more; the next search finds more of it done.
+            let _ = engine.wait_for_indexing(WORK_ON);
+        }
+        Ok(code)
+    }
+
+    fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
+        if self.output.is_json() {
+            self.output.json(answer)?;
+        } else {
+            self.output.search(answer, call)?;
         }
         Ok(if answer.results.is_empty() { NOTHING } else { DONE })
     }
 
     /// Searches files through a store that goes away again.
-    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<SearchAnswer, Failure> {
+    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
         let engine = self.open(folder.path(), true)?;
         let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
         if summary.rejected_total > 0 {
-            self.output.note(&format!("{} lines could not be read", summary.rejected_total));
+            self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
         }
-        Ok(engine.search(request)?)
+        for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
+            let them = counted(*sessions, "session");
+            self.output.note(&format!("note: not searched: {them} of agent {agent}; `--agent {agent}` searches those"));
+        }
+        self.answer(&engine.search(request)?, None)
     }
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {:?}: there is no store yet", args.key)));
+            return Err(self.no_session(&args.key));
         };
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
@@ -197,9 +272,13 @@ impl Place<'_> {
 
     fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {
         let request = ListRequest { archived: args.archived, limit: args.limit, ..ListRequest::default() };
+        request.check()?;
         let list = match self.open_existing()? {
             Some(engine) => engine.sessions(&request)?,
-            None => sessions_search::SessionList { count: 0, sessions: Vec::new() },
+            None => {
+                self.note_missing();
+                sessions_search::SessionList { count: 0, sessions: Vec::new() }
+            }
         };
         if self.output.is_json() {
             self.output.json(&list)?;
@@ -221,87 +300,134 @@ impl Place<'_> {
         };
         let engine = self.open(&self.root, true)?;
 
-        let mut input = io::stdin().lock();
-        let mut refused = false;
-        let mut number = 0u64;
-        let mut done = false;
-        while !done {
-            let mut lines = Vec::new();
-            let mut numbers = Vec::new();
-            while lines.len() < args.batch as usize {
-                match read_line(&mut input)? {
-                    Line::End => {
-                        done = true;
-                        break;
-                    }
-                    Line::TooLong(bytes) => {
-                        number += 1;
-                        refused = true;
-                        let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
-                        self.output.json(&json!({ "error": error, "line": number }))?;
-                    }
-                    Line::Text(line) => {
-                        number += 1;
-                        if !line.iter().all(u8::is_ascii_whitespace) {
-                            lines.push(line);
-                            numbers.push(number);
-                        }
-                    }
+        let mut input = Lines { input: io::stdin().lock(), number: 0 };
+        let mut answers = Answers { output: self.output, is_read: true, refused: false };
+        loop {
+            let mut batch = Vec::new();
+            let mut too_long = None;
+            while batch.len() < args.batch as usize && too_long.is_none() {
+                match input.next()? {
+                    None => break,
+                    Some((_, Line::Text(line))) if line.iter().all(u8::is_ascii_whitespace) => {}
+                    Some((number, Line::Text(line))) => batch.push((number, line)),
+                    Some((number, Line::TooLong(bytes))) => too_long = Some((number, bytes)),
                 }
             }
-            if lines.is_empty() {
-                continue;
+            let ended = batch.len() < args.batch as usize && too_long.is_none();
+            if !batch.is_empty() {
+                let (numbers, lines): (Vec<u64>, Vec<Vec<u8>>) = batch.into_iter().unzip();
+                let mut request = AppendRequest::new(session_key.clone(), lines);
+                request.session_id.clone_from(&session_id);
+                request.facts = facts.clone();
+                for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
+                    answers.give(number, &result)?;
+                }
             }
-            let mut request = AppendRequest::new(session_key.clone(), lines);
-            request.session_id.clone_from(&session_id);
-            request.facts = facts.clone();
-            for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
-                refused |= result.is_err();
-                self.output.json(&appended(number, result))?;
+            if let Some((number, bytes)) = too_long {
+                let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
+                answers.refuse(number, &error)?;
+            }
+            if ended {
+                break;
             }
         }
         self.close(engine);
-        Ok(if refused { USAGE } else { DONE })
+        Ok(if answers.refused { USAGE } else { DONE })
     }
 
     fn delete(&self, args: &DeleteArgs) -> Result<u8, Failure> {
         let (key, id) = (&args.target.session_key, &args.target.session_id);
         let named = key.as_deref().or(id.as_deref()).unwrap_or_default();
         let Some(engine) = self.open_existing()? else {
-            return Err(Failure::Input(format!("no session {named:?}: there is no store yet")));
+            return Err(self.no_session(named));
         };
-        if !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "delete {named:?} for good? [y/N] ");
-            let mut answer = String::new();
-            io::stdin().read_line(&mut answer)?;
-            if !matches!(answer.trim(), "y" | "Y" | "yes") {
-                self.output.note("nothing was deleted");
-                return Ok(NOTHING);
-            }
+        if !args.yes && !self.confirmed(&format!("delete {named:?} for good?"))? {
+            return Ok(NOTHING);
         }
         let deleted = match (key, id) {
             (Some(key), _) => engine.delete_key(&SessionKey::parse(key)?, now())?,
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        self.deleted(deleted)
+    }
+
+    /// Asks, where somebody is there to answer; nothing ever waits otherwise.
+    fn confirmed(&self, question: &str) -> Result<bool, Failure> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(true);
+        }
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        let yes = matches!(answer.trim(), "y" | "Y" | "yes");
+        if !yes {
+            self.output.note("nothing was deleted");
+        }
+        Ok(yes)
+    }
+
+    fn deleted(&self, deleted: Deleted) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(&deleted)?;
         } else {
-            self.output.text(&format!("deleted {} sessions, {} messages\n", deleted.sessions, deleted.messages))?;
+            self.output.text(&format!(
+                "deleted {}, {}\n",
+                counted(deleted.sessions, "session"),
+                counted(deleted.messages, "message")
+            ))?;
         }
         Ok(DONE)
+    }
+
+    /// The store, where a command needs one to change something in it.
+    fn open_to_change(&self) -> Result<Engine, Failure> {
+        self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
+    }
+
+    fn rekey(&self, args: &RekeyArgs) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.rekey(&SessionKey::parse(&args.old)?, &SessionKey::parse(&args.new)?)?;
+        self.changed_windows(windows, "renamed")
+    }
+
+    fn set_archived(&self, key: &str, archived: bool) -> Result<u8, Failure> {
+        let windows = self.open_to_change()?.set_archived(&SessionKey::parse(key)?, archived)?;
+        self.changed_windows(windows, if archived { "archived" } else { "unarchived" })
+    }
+
+    fn changed_windows(&self, sessions: u64, what: &str) -> Result<u8, Failure> {
+        if self.output.is_json() {
+            self.output.json(&ChangedSessions { sessions })?;
+        } else {
+            self.output.text(&format!("{what} {}\n", counted(sessions, "session")))?;
+        }
+        Ok(DONE)
+    }
+
+    fn prune(&self, args: &PruneArgs) -> Result<u8, Failure> {
+        let before = parse_time(&args.older_than)?;
+        let engine = self.open_to_change()?;
+        if !args.yes && !self.confirmed(&format!("delete every session without activity since {before}?"))? {
+            return Ok(NOTHING);
+        }
+        self.deleted(engine.prune(before, now())?)
     }
 
     fn status(&self) -> Result<u8, Failure> {
         let (status, code) = match self.open(&self.root, false) {
             Ok(engine) => (engine.status()?, DONE),
-            Err(StoreError::Missing { path }) => {
-                self.output.note(&format!("no store at {}", path.display()));
+            Err(StoreError::Missing { .. }) => {
+                self.note_missing();
                 (StatusReport::default(), NOTHING)
             }
             Err(StoreError::Busy { holder }) => {
-                let code = Failure::Busy(String::new()).code();
-                (StatusReport::of_held_store(&self.root, &self.agent, &holder), code)
+                let held = HeldStatus::new(&self.root, &self.agent, &holder);
+                if self.output.is_json() {
+                    self.output.json(&held)?;
+                } else {
+                    self.output.held(&held)?;
+                }
+                return Ok(Failure::Busy(String::new()).code());
             }
             Err(other) => return Err(other.into()),
         };
@@ -320,6 +446,9 @@ fn import_options(format: FormatChoice, revive: bool, include_deleted: bool) -> 
         FormatChoice::Auto => None,
         FormatChoice::Openclaw => Some(ImportFormat::OpenClaw),
         FormatChoice::Pi => Some(ImportFormat::Pi),
+        FormatChoice::ClaudeCode => Some(ImportFormat::ClaudeCode),
+        FormatChoice::Codex => Some(ImportFormat::Codex),
+        FormatChoice::GeminiCli => Some(ImportFormat::GeminiCli),
     };
     options.revive = revive;
     options.include_deleted = include_deleted;
@@ -347,30 +476,107 @@ fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
     Ok(request)
 }
 
-fn appended(line: u64, result: Result<sessions_search::EventPlace, LineError>) -> serde_json::Value {
-    match result {
-        Ok(place) => json!({
-            "seq": place.seq,
-            "messageId": place.message_id.as_ref().map(sessions_search::MessageId::as_str),
-            "indexed": place.indexed,
-        }),
-        Err(error) => json!({ "error": error.to_string(), "line": line }),
+/// The answer to `init`: what the store has, whether it was made now or before.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialised<'i> {
+    store: &'i str,
+    created: bool,
+    analyzer: &'static str,
+    redaction: &'i str,
+    redact_patterns: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rejected_patterns: Vec<Rejected<'i>>,
+}
+
+/// A pattern that is left out.
+#[derive(Serialize)]
+struct Rejected<'i> {
+    pattern: &'i str,
+    reason: &'i str,
+}
+
+/// The answer to one event of `append`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored<'e> {
+    seq: u64,
+    message_id: Option<&'e str>,
+    indexed: bool,
+}
+
+/// The answer to a line of `append` that was not stored.
+#[derive(Serialize)]
+struct Refused<'e> {
+    error: &'e str,
+    line: u64,
+}
+
+/// Answers of `append`, one a line.
+struct Answers<'o> {
+    output: &'o Output,
+    /// Nobody may read the answers; the events are stored all the same.
+    is_read: bool,
+    refused: bool,
+}
+
+impl Answers<'_> {
+    fn give(&mut self, line: u64, result: &Result<EventPlace, LineError>) -> Result<(), Failure> {
+        match result {
+            Ok(EventPlace { seq, message_id, indexed }) => {
+                let message_id = message_id.as_ref().map(MessageId::as_str);
+                self.print(&Stored { seq: *seq, message_id, indexed: *indexed })
+            }
+            Err(error) => self.refuse(line, &error.to_string()),
+        }
+    }
+
+    fn refuse(&mut self, line: u64, error: &str) -> Result<(), Failure> {
+        self.refused = true;
+        self.print(&Refused { error, line })
+    }
+
+    fn print<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
+        if !self.is_read {
+            return Ok(());
+        }
+        match self.output.json(answer) {
+            Err(Failure::ClosedPipe) => {
+                self.is_read = false;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+/// Standard input, line by line, with the number of each from 1.
+struct Lines<R> {
+    input: R,
+    number: u64,
+}
+
+impl<R: io::BufRead> Lines<R> {
+    fn next(&mut self) -> io::Result<Option<(u64, Line)>> {
+        let line = read_line(&mut self.input)?;
+        self.number += 1;
+        Ok(line.map(|line| (self.number, line)))
     }
 }
 
 /// One line of standard input.
 enum Line {
     Text(Vec<u8>),
+    /// Its length in bytes.
     TooLong(u64),
-    End,
 }
 
 /// Reads one line in bounded memory; what is too long is read over.
-fn read_line(input: &mut impl io::BufRead) -> io::Result<Line> {
+fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     let room = MAX_EVENT_BYTES as u64 + 2;
     if input.by_ref().take(room).read_until(b'\n', &mut line)? == 0 {
-        return Ok(Line::End);
+        return Ok(None);
     }
     if line.last() == Some(&b'\n') {
         line.pop();
@@ -382,18 +588,18 @@ fn read_line(input: &mut impl io::BufRead) -> io::Result<Line> {
         loop {
             let available = input.fill_buf()?;
             if available.is_empty() {
-                return Ok(Line::TooLong(bytes));
+                return Ok(Some(Line::TooLong(bytes)));
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let used = end.map_or(available.len(), |at| at + 1);
             bytes += used as u64;
             input.consume(used);
             if end.is_some() {
-                return Ok(Line::TooLong(bytes - 1));
+                return Ok(Some(Line::TooLong(bytes - 1)));
             }
         }
     }
-    Ok(Line::Text(line))
+    Ok(Some(Line::Text(line)))
 }
 
 fn progress_bar() -> ProgressBar {

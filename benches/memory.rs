@@ -1,0 +1,80 @@
+//! Memory after a large import and many searches, alone in its process.
+//!
+//! `cargo bench --bench memory`; `BENCH_MESSAGES` (default 1,000,000) names the size.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a program of this package's own")]
+
+mod corpus;
+
+use std::time::{Duration, Instant};
+
+use corpus::{Corpus, anonymous_mb, write_files};
+use sessions_search::{Engine, ImportOptions, OpenOptions, SearchRequest, Timestamp};
+
+/// A thousand searches: single words, pairs, phrases, frequent and rare ones.
+fn search(engine: &Engine, words: &[String]) {
+    for n in 0..1_000 {
+        let query = match n % 4 {
+            0 => words[n].clone(),
+            1 => format!("{} {}", words[n], words[n / 2]),
+            2 => format!("{}-{}", words[n / 10], words[n / 7]),
+            _ => ["common", "percent", "rare"][n % 3].to_owned(),
+        };
+        engine.search(&SearchRequest::new(query)).unwrap();
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.create = true;
+    options
+}
+
+/// In a process of its own, so that nothing of the import's memory is left in the allocator.
+fn reopen(store: &str, size: usize) {
+    let words: Vec<String> = Corpus::new(size).vocabulary.drain(..1_000).collect();
+    let before = anonymous_mb();
+    let started = Instant::now();
+    let engine = Engine::open(store.as_ref(), options()).unwrap();
+    let open_ms = started.elapsed().as_secs_f64() * 1e3;
+    println!("a new process: {before} MB of its own, opened in {open_ms:.1} ms, {} MB", anonymous_mb());
+    search(&engine, &words);
+    println!("a new process, after 1,000 searches: {} MB", anonymous_mb());
+}
+
+fn main() {
+    let size: usize = std::env::var("BENCH_MESSAGES").map_or(1_000_000, |size| size.parse().unwrap());
+    if let Ok(store) = std::env::var("BENCH_STORE") {
+        return reopen(&store, size);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("files");
+    let store = folder.path().join("store");
+    let words: Vec<String> = {
+        let mut corpus = Corpus::new(size);
+        write_files((0..size).map(|_| corpus.next()), &files, drop);
+        corpus.vocabulary.drain(..1_000).collect()
+    };
+    println!("{size} messages written; {} MB before opening", anonymous_mb());
+    let engine = Engine::open(&store, options()).unwrap();
+    let now = Timestamp::from_millis(1_800_000_000_000).unwrap();
+    let started = Instant::now();
+    let mut peak = 0;
+    let mut watch = |_: &sessions_search::ImportProgress| peak = peak.max(anonymous_mb());
+    let summary = engine.import(&[files], &ImportOptions::default(), now, &mut watch).unwrap();
+    assert_eq!(summary.messages, size as u64);
+    let seconds = started.elapsed().as_secs_f64();
+    println!("imported in {seconds:.1} s, {:.0} messages a second, peak {peak} MB", size as f64 / seconds);
+    search(&engine, &words);
+    println!("after 1,000 searches: {} MB", anonymous_mb());
+    // Merges end, then the index writer and its memory go.
+    std::thread::sleep(Duration::from_secs(60));
+    println!("after a minute at rest: {} MB", anonymous_mb());
+    engine.close().unwrap();
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .env("BENCH_STORE", &store)
+        .env("BENCH_MESSAGES", size.to_string())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
