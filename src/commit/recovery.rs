@@ -11,7 +11,8 @@ use crate::analysis::TokenText;
 use crate::index::{GroupedText, Hidden, IndexFolder, IndexPlace, IndexView, Run, Tail};
 use crate::model::{DocNumber, Ordinal};
 use crate::store::{
-    Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
+    Death, Durability, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionState, Snapshot, Statistics, Store,
+    StoreError,
 };
 
 /// What became of the index folder.
@@ -147,9 +148,12 @@ fn replay(
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
     let snapshot = store.snapshot()?;
     let schema = pipeline.schema();
-    if snapshot.schema()? == schema {
-        return Ok(());
-    }
+    if snapshot.schema()? == schema { Ok(()) } else { make_all_pending(store, &schema) }
+}
+
+/// Makes every session pending, in one transaction with the schema: what was made before is never shown again.
+pub(super) fn make_all_pending(store: &Store, schema: &SchemaRow) -> Result<(), StoreError> {
+    let snapshot = store.snapshot()?;
     store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
         let mut counters = tables.counters()?;
         for entry in snapshot.sessions()? {
@@ -166,6 +170,6 @@ pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(),
         }
         tables.set_counters(&counters)?;
         tables.set_statistics(&Statistics::default())?;
-        tables.set_schema(&schema)
+        tables.set_schema(schema)
     })
 }
