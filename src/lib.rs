@@ -121,7 +121,7 @@ mod transcript;
 pub use analysis::{
     Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
 };
-pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
+pub use commit::{AppendRefusal, CheckpointError, Deleted, Durability, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
     HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,

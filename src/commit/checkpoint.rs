@@ -209,9 +209,10 @@ impl Committer {
         Ok(())
     }
 
-    /// Notes the confirmed checkpoint and the one that begins, and freezes the tail in the same transaction.
+    /// Notes the confirmed checkpoint and the one that begins, and freezes the tail in the same transaction. It takes to
+    /// the disk whatever was deferred: the index must hold nothing that redb may still lose.
     fn write_intent(&self, covered: IndexNote, freeze: bool) -> Result<IndexNote, StoreError> {
-        self.submit(move |transaction| {
+        self.submit_durably(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
             let checkpoint = last + 1;
@@ -368,7 +369,7 @@ impl Committer {
             return Err(error.into());
         }
         let covered = state.covered;
-        let intent = self.submit(move |transaction| {
+        let intent = self.submit_durably(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
             // Deaths are left for the first checkpoint after the rebuild: what is dead was not added.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::checkpoint::IndexState;
+use super::durability::{self, Deferral};
 use super::maintenance::Signals;
 use super::prepare::TextPipeline;
 use super::rebuild::Rebuilds;
@@ -17,7 +18,7 @@ use super::view::{View, ViewCell};
 use crate::analysis::Analyzers;
 use crate::files::Files;
 use crate::index::IndexPlace;
-use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
+use crate::store::{FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
 use crate::transcript::Redaction;
 
 /// How a committer is opened.
@@ -33,6 +34,8 @@ pub struct OpenCommitter {
     pub cache_bytes: usize,
     /// 16 random bytes, used when the store is made.
     pub uuid: [u8; 16],
+    /// What an acknowledged write survives.
+    pub durability: durability::Durability,
     /// Called with a share from 0 to 1 while the file is repaired.
     pub repairing: Arc<dyn Fn(f64) + Send + Sync>,
     /// Thresholds.
@@ -52,11 +55,14 @@ type Slot<R> = Arc<Mutex<Option<Result<R, StoreError>>>>;
 /// It may be run again, where another one of its group failed.
 trait Queued: Send {
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError>;
+    /// Whether it must be on disk when it returns, whatever was promised for others.
+    fn durably(&self) -> bool;
     fn settle(&mut self, outcome: Result<(), StoreError>);
 }
 
 struct Write<F, R> {
     write: F,
+    durably: bool,
     result: Option<R>,
     slot: Slot<R>,
 }
@@ -69,6 +75,10 @@ where
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError> {
         self.result = Some((self.write)(transaction)?);
         Ok(())
+    }
+
+    fn durably(&self) -> bool {
+        self.durably
     }
 
     fn settle(&mut self, outcome: Result<(), StoreError>) {
@@ -97,6 +107,7 @@ pub struct Committer {
     /// How often the store has been opened again. Changed under `writing`.
     reopened: AtomicU64,
     view: ViewCell,
+    pub(super) deferral: Deferral,
     queue: Mutex<Vec<Box<dyn Queued>>>,
     writing: Mutex<()>,
     pub(super) signals: Signals,
@@ -130,9 +141,11 @@ impl Committer {
         let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
+        let deferral = Deferral::new(options.durability, &options.tuning);
         Ok(Self {
             location,
             options,
+            deferral,
             store: RwLock::new(Some(store)),
             health,
             reopening: Mutex::default(),
@@ -267,6 +280,7 @@ impl Committer {
         self.signals.note_tail(&view.index.tail, self.tuning());
         self.view.publish(view);
         self.reopened.fetch_add(1, Ordering::Relaxed);
+        self.deferral.start_over();
     }
 
     /// Keeps writers out until the result is dropped.
@@ -290,8 +304,24 @@ impl Committer {
         &self,
         write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
+        self.queue(write, false)
+    }
+
+    /// The same, on disk when it returns even where writes may be deferred: what the index is about to be told, for one.
+    pub(super) fn submit_durably<R: Send + 'static>(
+        &self,
+        write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.queue(write, true)
+    }
+
+    fn queue<R: Send + 'static>(
+        &self,
+        write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
+        durably: bool,
+    ) -> Result<R, StoreError> {
         let slot: Slot<R> = Arc::default();
-        self.queue.lock().push(Box::new(Write { write, result: None, slot: Arc::clone(&slot) }));
+        self.queue.lock().push(Box::new(Write { write, durably, result: None, slot: Arc::clone(&slot) }));
         loop {
             let writing = self.writing.lock();
             if let Some(outcome) = slot.lock().take() {
@@ -316,8 +346,9 @@ impl Committer {
                 return group.settle(Err(StoreError::Poisoned { detail }));
             }
             let mut at = 0;
+            let commit = self.deferral.next(group.writes.iter().any(|write| write.durably()));
             let committed = self.with_store(|store| {
-                store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
+                store.write(commit, |tables| -> Result<Effects, StoreError> {
                     let opening = self.reopened.load(Ordering::Relaxed);
                     let mut transaction = Transaction::begin(tables, opening, self.pipeline())?;
                     for (i, write) in group.writes.iter_mut().enumerate() {
@@ -339,7 +370,10 @@ impl Committer {
                     }
                     group.settle(Err(error));
                 }
-                Ok(effects) => group.settle(self.publish(effects)),
+                Ok(effects) => {
+                    self.deferral.committed(commit);
+                    group.settle(self.publish(effects));
+                }
             }
         }
     }
@@ -442,6 +476,7 @@ pub(super) mod tests {
             uuid: [7; 16],
             repairing: Arc::new(|_| {}),
             tuning,
+            durability: durability::Durability::Durable,
             redaction: Redaction::off(),
             analyzer: UnicodeWord.name().to_owned(),
             analyzers: Analyzers::default(),

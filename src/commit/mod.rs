@@ -6,6 +6,7 @@
 mod append;
 mod checkpoint;
 mod committer;
+mod durability;
 mod lifecycle;
 mod maintenance;
 mod prepare;
@@ -19,6 +20,7 @@ mod view;
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
+pub use durability::Durability;
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sessions_search::__internal::faults::{Files as _, Tuning};
-use sessions_search::{Engine, ImportOptions, SearchRequest, StoreError};
+use sessions_search::{Durability, Engine, ImportOptions, SearchRequest, StoreError};
 
 use crate::disk::{Change, Fault, Loss, Volume};
 use crate::model::{
@@ -295,31 +295,154 @@ fn an_import_that_failed_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("conversation.jsonl");
     let header = r#"{"type":"session","version":3,"id":"conversation","timestamp":"2026-07-01T08:00:00.000Z"}"#;
-    let messages: Vec<Message> = StepGenerator::new(9).messages(1_300);
+    // So many that opening after the failure leaves them to a rebuild.
+    let tuning = Tuning { max_replay_documents: 100, ..small() };
+    let messages: Vec<Message> = StepGenerator::new(9).messages(130);
     let lines = messages.iter().map(|message| String::from_utf8(message.line(false)).unwrap());
     let text: String = std::iter::once(header.to_owned()).chain(lines).map(|line| line + "\n").collect();
     std::fs::write(&file, text).unwrap();
     let import =
         |engine: &Engine| engine.import(std::slice::from_ref(&file), &ImportOptions::default(), now(), &mut |_| {});
     let mut failed = 0;
-    for call in (0..120).step_by(5) {
-        let place = Place::new(Volume::new(), &small());
+    for call in (0..60).step_by(4) {
+        let place = Place::new(Volume::new(), &tuning);
         let engine = place.open().unwrap();
         place.disk.fail_within("transcripts", Fault::NoSpace, call, 1);
         failed += usize::from(import(&engine).is_err());
         place.disk.mend();
         let summary = import(&engine).unwrap();
         assert_eq!(summary.rejected_total, 0, "{summary:?}");
-        // So many that opening after the failure leaves them to a rebuild.
         assert!(engine.wait_for_indexing(Duration::from_secs(30)));
         let mut request = SearchRequest::new("otter");
         request.limit = 10_000;
-        assert_eq!(engine.search(&request).unwrap().results.len(), 1_300);
-        assert_eq!(engine.status().unwrap().events, 1_301);
+        assert_eq!(engine.search(&request).unwrap().results.len(), 130);
+        assert_eq!(engine.status().unwrap().events, 131);
         drop(engine);
         let engine = after_power_cut(&place).open().unwrap();
         assert!(engine.wait_for_indexing(Duration::from_secs(30)));
-        assert_eq!(engine.search(&request).unwrap().results.len(), 1_300);
+        assert_eq!(engine.search(&request).unwrap().results.len(), 130);
     }
     assert!(failed > 3, "{failed}");
+}
+
+/// A store whose writes are deferred, with these bounds.
+fn relaxed(max_transactions: usize, max_age: Duration) -> Place {
+    let tuning = Tuning { max_deferred_transactions: max_transactions, max_deferred_age: max_age, ..small() };
+    Place { durability: Durability::Relaxed, ..Place::new(Volume::new(), &tuning) }
+}
+
+const NEVER: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn relaxed_loses_the_newest_transactions_alone_and_no_more_than_promised() {
+    let place = relaxed(8, NEVER);
+    place.disk.record();
+    let engine = place.open().unwrap();
+    let mut make = StepGenerator::new(61);
+    let (mut states, mut model) = (vec![Model::default()], Model::default());
+    let mut done = Vec::new();
+    for number in 0..60 {
+        let step = match number % 9 {
+            5 => make.note(Step::Rewind("a", 2)),
+            8 => make.note(Step::Delete("a")),
+            _ => make.append(["a", "b"][number % 2], 1),
+        };
+        // Neither a rewind nor a deletion where there is nothing: every step is one transaction.
+        let exists = model.sessions.get("a").is_some_and(|messages| messages.len() > 2);
+        if matches!(step, Step::Rewind(..) | Step::Delete(_)) && !exists {
+            continue;
+        }
+        do_to(&engine, &model, &step).unwrap();
+        model = model.after(&step);
+        states.push(model.clone());
+        done.push(place.disk.recorded());
+    }
+    drop(engine);
+    let changes = place.disk.take_record();
+    let mut random = Random::new(61);
+    let (mut volume, mut at, mut lost_most) = (Volume::new(), 0, 0);
+    let mut cuts: Vec<usize> = (0..60).map(|_| random.below(changes.len() + 1)).collect();
+    cuts.extend(&done);
+    cuts.sort_unstable();
+    for cut in cuts {
+        changes[at..cut].iter().for_each(|change| volume.apply(change));
+        at = cut;
+        let acknowledged = done.iter().take_while(|at| **at <= cut).count();
+        let loss = [Loss::All, Loss::Some][random.below(2)];
+        let engine = Place::new(volume.after_power_cut(loss, &mut random), &place.tuning).open().unwrap();
+        // With the one under way.
+        let newest = (acknowledged + 1).min(states.len() - 1);
+        let may_be: Vec<Expected> =
+            (acknowledged.saturating_sub(8)..=newest).rev().map(|n| Expected::of(states[n].clone())).collect();
+        let found = newest - settle(&engine, &may_be).unwrap_or_else(|difference| panic!("cut at {cut}: {difference}"));
+        lost_most = lost_most.max(acknowledged.saturating_sub(found));
+    }
+    assert!((4..=8).contains(&lost_most), "{lost_most} lost at most: nothing was deferred");
+}
+
+#[test]
+fn relaxed_is_on_disk_after_a_while_and_after_a_checkpoint_and_a_close() {
+    let mut make = StepGenerator::new(62);
+    let append = make.append("a", 3);
+    let model = Model::default().after(&append);
+
+    let place = relaxed(1_000, Duration::from_millis(100));
+    let engine = place.open().unwrap();
+    do_to(&engine, &Model::default(), &append).unwrap();
+    let at_once = after_power_cut(&place);
+    std::thread::sleep(Duration::from_millis(400));
+    check(&after_power_cut(&place).open().unwrap(), &model);
+    check(&at_once.open().unwrap(), &Model::default());
+    drop(engine);
+
+    for end in [|engine: Engine| engine.checkpoint().unwrap(), |engine: Engine| engine.close().unwrap(), drop] {
+        let place = relaxed(1_000, NEVER);
+        let engine = place.open().unwrap();
+        do_to(&engine, &Model::default(), &append).unwrap();
+        check(&after_power_cut(&place).open().unwrap(), &Model::default());
+        end(engine);
+        check(&after_power_cut(&place).open().unwrap(), &model);
+    }
+}
+
+#[test]
+fn relaxed_never_lets_the_index_get_ahead_of_the_store() {
+    let tuning = Tuning {
+        checkpoint_documents: 4,
+        idle: Duration::from_millis(1),
+        idle_checkpoint_documents: 1,
+        max_deferred_age: NEVER,
+        ..small()
+    };
+    let place = Place { durability: Durability::Relaxed, ..Place::new(Volume::new(), &tuning) };
+    place.disk.record();
+    let engine = place.open().unwrap();
+    let mut make = StepGenerator::new(63);
+    let mut states = vec![Model::default()];
+    for _ in 0..40 {
+        let step = make.any();
+        let step = if matches!(step, Step::Reopen(_)) { Step::Pause } else { step };
+        let model = states.last().unwrap().clone();
+        do_to(&engine, &model, &step).unwrap();
+        let next = model.after(&step);
+        if next != model {
+            states.push(next);
+        }
+    }
+    drop(engine);
+    let changes = place.disk.take_record();
+    let mut random = Random::new(63);
+    let states: Vec<Expected> = states.into_iter().map(Expected::of).collect();
+    let (mut volume, mut at, mut least) = (Volume::new(), 0, 0);
+    let mut cuts: Vec<usize> = (0..40).map(|_| random.below(changes.len() + 1)).collect();
+    cuts.sort_unstable();
+    for cut in cuts {
+        changes[at..cut].iter().for_each(|change| volume.apply(change));
+        at = cut;
+        let image = Place::new(volume.after_power_cut(Loss::All, &mut random), &place.tuning);
+        let engine = image.open().unwrap();
+        // Whatever is durable stays so.
+        least += settle(&engine, &states[least..]).unwrap_or_else(|difference| panic!("cut at {cut}: {difference}"));
+    }
+    assert!(least > 5, "{least}");
 }

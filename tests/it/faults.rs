@@ -155,7 +155,7 @@ fn some_sessions() -> Vec<Step> {
 fn every_call_of_an_append_fails() {
     let prepared = Prepared::with(small(), &some_sessions());
     prepared.fail_everywhere(
-        1,
+        4,
         &Step::Append("a", vec![Message::new("x1", "otter lake map"), Message::new("x2", "otter river")]),
     );
 }
@@ -164,14 +164,14 @@ fn every_call_of_an_append_fails() {
 fn every_call_of_an_append_without_a_cache_fails() {
     // Reads too: those of the commit, and those that show what is committed.
     let prepared = Prepared::with(small(), &some_sessions()).without_cache();
-    prepared.fail_everywhere(1, &Step::Append("a", vec![Message::new("x1", "otter lake map")]));
+    prepared.fail_everywhere(4, &Step::Append("a", vec![Message::new("x1", "otter lake map")]));
 }
 
 #[test]
 fn every_call_of_a_checkpoint_without_a_cache_fails() {
     // Reads too: those between the commit of the index and its view.
     let tuning = Tuning { idle_checkpoint_documents: 1_000, ..small() };
-    Prepared::with(tuning, &some_sessions()).without_cache().fail_everywhere(4, &Step::Checkpoint);
+    Prepared::with(tuning, &some_sessions()).without_cache().fail_everywhere(12, &Step::Checkpoint);
 }
 
 #[test]
@@ -179,25 +179,25 @@ fn every_call_of_a_large_append_fails() {
     // So large that the file of the transcripts has to grow.
     let prepared = Prepared::with(small(), &some_sessions());
     let large = Message { ballast: 2_000_000, ..Message::new("x1", "otter stone") };
-    prepared.fail_everywhere(8, &Step::Append("b", vec![large]));
+    prepared.fail_everywhere(24, &Step::Append("b", vec![large]));
 }
 
 #[test]
 fn every_call_of_a_rewind_fails() {
     let prepared = Prepared::with(small(), &some_sessions());
-    prepared.fail_everywhere(1, &Step::Rewind("b", 2));
+    prepared.fail_everywhere(4, &Step::Rewind("b", 2));
 }
 
 #[test]
 fn every_call_of_a_deletion_fails() {
     let prepared = Prepared::with(small(), &some_sessions());
-    prepared.fail_everywhere(1, &Step::Delete("a"));
+    prepared.fail_everywhere(4, &Step::Delete("a"));
 }
 
 #[test]
 fn every_call_of_a_checkpoint_fails() {
     let prepared = Prepared::with(Tuning { idle_checkpoint_documents: 1_000, ..small() }, &some_sessions());
-    prepared.fail_everywhere(4, &Step::Checkpoint);
+    prepared.fail_everywhere(12, &Step::Checkpoint);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn every_call_of_the_first_checkpoint_fails() {
     let mut make = StepGenerator::new(41);
     let tuning = Tuning { idle_checkpoint_documents: 1_000, ..small() };
     let prepared = Prepared::with(tuning, &[make.append("a", 4), make.append("b", 3)]);
-    prepared.fail_everywhere(4, &Step::Checkpoint);
+    prepared.fail_everywhere(12, &Step::Checkpoint);
 }
 
 #[test]
@@ -213,21 +213,21 @@ fn every_call_of_a_rebuild_fails() {
     let mut make = StepGenerator::new(42);
     // Left pending: the rewind is above the bound, and the engine goes before it is rebuilt.
     let prepared = Prepared::with(small(), &[make.append("a", 6), make.append("a", 6), Step::Checkpoint]);
-    prepared.fail_everywhere(1, &make.note(Step::Rewind("a", 5)));
+    prepared.fail_everywhere(4, &make.note(Step::Rewind("a", 5)));
 }
 
 #[test]
 fn every_call_of_opening_fails() {
     let prepared = Prepared::with(small(), &some_sessions());
-    prepared.fail_everywhere(2, &Step::Reopen(true));
-    prepared.fail_everywhere(2, &Step::Reopen(false));
+    prepared.fail_everywhere(8, &Step::Reopen(true));
+    prepared.fail_everywhere(8, &Step::Reopen(false));
 }
 
 #[test]
 fn every_call_of_an_index_rebuild_fails() {
     let mut prepared = Prepared::with(Tuning { max_replay_documents: 3, ..small() }, &some_sessions());
     prepared.volume.remove_folder(index_folder());
-    prepared.fail_everywhere(2, &Step::Reopen(false));
+    prepared.fail_everywhere(8, &Step::Reopen(false));
 }
 
 #[test]

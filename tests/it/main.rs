@@ -25,7 +25,6 @@
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`reindex`]: a store that gets another analyzer or redaction.
-//! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sessions_search::__internal::faults::Tuning;
 use sessions_search::{
-    AppendError, AppendRequest, CheckpointError, DeleteError, Engine, HistoryRequest, LineError, OpenOptions,
-    SearchError, SearchRequest, SessionId, SessionKey, StoreError, Timestamp,
+    AppendError, AppendRequest, CheckpointError, DeleteError, Durability, Engine, HistoryRequest, LineError,
+    OpenOptions, SearchError, SearchRequest, SessionId, SessionKey, StoreError, Timestamp,
 };
 
 use crate::disk::{Disk, Volume};
@@ -287,11 +287,17 @@ pub(crate) struct Place {
     pub(crate) tuning: Tuning,
     /// Of the transcripts, in bytes; with none every look at them is a call of the disk.
     pub(crate) cache_bytes: usize,
+    pub(crate) durability: Durability,
 }
 
 impl Place {
     pub(crate) fn new(volume: Volume, tuning: &Tuning) -> Self {
-        Self { disk: Disk::new(volume), tuning: tuning.clone(), cache_bytes: 4 * 1024 * 1024 }
+        Self {
+            disk: Disk::new(volume),
+            tuning: tuning.clone(),
+            cache_bytes: 4 * 1024 * 1024,
+            durability: Durability::Durable,
+        }
     }
 
     /// Opens the store, and makes it where there is none.
@@ -300,6 +306,7 @@ impl Place {
         options.create = true;
         options.busy_timeout = Duration::from_millis(200);
         options.cache_bytes = self.cache_bytes;
+        options.durability = self.durability;
         options.files = Arc::new(self.disk.clone());
         options.tuning = self.tuning.clone();
         Engine::open(Path::new("/store"), options)
