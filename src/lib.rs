@@ -126,7 +126,7 @@ pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
     HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
     ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, SearchAnswer, SearchError,
+    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, ReplaceError, SearchAnswer, SearchError,
     SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
 };
 pub use import::ImportError as ImportFilesError;

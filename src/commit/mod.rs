@@ -17,7 +17,7 @@ mod transaction;
 mod tuning;
 mod view;
 
-pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
+pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget, first_conflict};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
 pub use durability::Durability;

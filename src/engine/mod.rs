@@ -4,6 +4,7 @@ mod history;
 mod import;
 mod list;
 mod reindex;
+mod replace;
 mod search;
 mod status;
 
@@ -15,6 +16,7 @@ pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMess
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use reindex::ReindexRequest;
+pub use replace::ReplaceError;
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };

@@ -12,6 +12,7 @@
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`faults`]: the disk fails at any call, and works again.
+//! - [`histories`]: random histories of a store against a plain model.
 //! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
 //! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
@@ -53,6 +54,7 @@ mod durability;
 mod excerpt;
 mod extract;
 mod faults;
+mod histories;
 mod import_accounting;
 mod import_claude_code;
 mod import_codex;
