@@ -98,8 +98,7 @@
 //!
 //! # Not yet
 //!
-//! Deleting hides at once and for good, and leaves bytes in the files until they are used again. There are no access rules
-//! below the agent.
+//! There are no access rules below the agent.
 //!
 //! # Features
 //!
@@ -123,11 +122,12 @@ pub use analysis::{
 };
 pub use commit::{AppendRefusal, CheckpointError, Deleted, Durability, EventPlace, RekeyRefusal};
 pub use engine::{
-    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
-    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, ReplaceError, SearchAnswer, SearchError,
-    SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
+    Anchor, AppendError, AppendRequest, BackupError, CompactError, Compacted, Coverage, DeleteError, EmptyReason,
+    Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage,
+    HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary,
+    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, ReindexRequest,
+    RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
+    StatusReport, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};

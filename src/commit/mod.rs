@@ -6,6 +6,7 @@
 mod append;
 mod checkpoint;
 mod committer;
+mod compact;
 mod durability;
 mod lifecycle;
 mod maintenance;
@@ -15,14 +16,17 @@ mod recovery;
 mod reindex;
 mod transaction;
 mod tuning;
+mod verify;
 mod view;
 
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget, first_conflict};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
+pub use compact::{CompactError, Compacted};
 pub use durability::Durability;
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
+pub use verify::{Finding, FindingKind, Findings, verify};
 pub use view::View;

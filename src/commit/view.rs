@@ -1,6 +1,7 @@
 //! What a reader pins: index, store and sessions of one moment, swapped whole.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
@@ -144,6 +145,9 @@ impl TextSource for View {
     }
 }
 
+/// How often it is looked whether a view is still pinned.
+const UNPIN_POLL: Duration = Duration::from_millis(1);
+
 /// The current view. Pinning takes a short lock; searching takes none.
 #[derive(Debug)]
 pub(super) struct ViewCell(RwLock<Arc<View>>);
@@ -155,6 +159,24 @@ impl ViewCell {
 
     pub(super) fn pin(&self) -> Arc<View> {
         Arc::clone(&self.0.read())
+    }
+
+    /// Puts another view in place once nobody has the present one pinned; those who come meanwhile wait. `None`: it was
+    /// still pinned after `timeout`, and `replacement` was not asked for.
+    pub(super) fn replace_alone<E>(
+        &self,
+        timeout: Duration,
+        replacement: impl FnOnce() -> Result<View, E>,
+    ) -> Option<Result<(), E>> {
+        let deadline = Instant::now() + timeout;
+        let mut current = self.0.write();
+        while Arc::strong_count(&current) > 1 {
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(UNPIN_POLL);
+        }
+        Some(replacement().map(|view| *current = Arc::new(view)))
     }
 
     pub(super) fn publish(&self, view: View) {

@@ -1,5 +1,6 @@
 //! The façade: one agent's store, and each way through it on one screen.
 
+mod copies;
 mod history;
 mod import;
 mod list;
@@ -7,11 +8,13 @@ mod reindex;
 mod replace;
 mod search;
 mod status;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copies::{BackupError, CompactError, Compacted};
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
@@ -21,6 +24,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
 use crate::commit::{
@@ -68,6 +72,33 @@ pub struct OpenOptions {
     #[cfg(feature = "__internal_faults")]
     #[doc(hidden)]
     pub tuning: Tuning,
+}
+
+impl OpenOptions {
+    fn committer(&self) -> OpenCommitter {
+        #[cfg(feature = "__internal_faults")]
+        let (files, tuning) = (Arc::clone(&self.files), self.tuning.clone());
+        #[cfg(not(feature = "__internal_faults"))]
+        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let repairing = self.repairing.clone();
+        OpenCommitter {
+            files,
+            tuning,
+            repairing: Arc::new(move |share| {
+                if let Some(repairing) = &repairing {
+                    repairing(share);
+                }
+            }),
+            create: self.create,
+            busy_timeout: self.busy_timeout,
+            durability: self.durability,
+            cache_bytes: self.cache_bytes,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: self.redaction.clone(),
+            analyzer: self.analyzer.clone(),
+            analyzers: self.analyzers.clone(),
+        }
+    }
 }
 
 impl Default for OpenOptions {
@@ -214,29 +245,7 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
-        #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
-        let repairing = options.repairing.clone();
-        let open = OpenCommitter {
-            files,
-            tuning,
-            repairing: Arc::new(move |share| {
-                if let Some(repairing) = &repairing {
-                    repairing(share);
-                }
-            }),
-            create: options.create,
-            busy_timeout: options.busy_timeout,
-            durability: options.durability,
-            cache_bytes: options.cache_bytes,
-            uuid: *uuid::Uuid::new_v4().as_bytes(),
-            redaction: options.redaction.clone(),
-            analyzer: options.analyzer.clone(),
-            analyzers: options.analyzers.clone(),
-        };
-        let committer = Committer::open(location, open)?;
+        let committer = Committer::open(location, options.committer())?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }

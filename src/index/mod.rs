@@ -16,5 +16,5 @@ pub use folder::{IndexError, IndexFolder, IndexPlace, Payload};
 pub use hidden::Hidden;
 pub use part::{DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 pub use run::{GroupedText, Run, Tail};
-pub use segment::Segment;
+pub use segment::{Segment, SegmentInView};
 pub use view::IndexView;

@@ -170,6 +170,24 @@ impl<'v> SegmentInView<'v> {
             dead: segment.dead_under(hidden)?,
         })
     }
+
+    /// Gives every posting of the segment: term, document, positions. Dead documents' too.
+    ///
+    /// # Errors
+    /// When the segment's files can't be read.
+    pub fn for_each_posting(&self, mut each: impl FnMut(&[u8], LocalDoc, &[u32])) -> io::Result<()> {
+        let mut terms = self.segment.text.terms().range().into_stream()?;
+        let mut positions = Vec::new();
+        while let Some((term, info)) = terms.next() {
+            let mut postings = self.segment.text.read_postings_from_terminfo(info, record_option(true))?;
+            while postings.doc() != NO_MORE_DOCS {
+                postings.positions(&mut positions);
+                each(term, postings.doc(), &positions);
+                postings.advance();
+            }
+        }
+        Ok(())
+    }
 }
 
 fn record_option(positions: bool) -> IndexRecordOption {

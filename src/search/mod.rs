@@ -15,5 +15,5 @@ pub mod phrase_set;
 pub mod query;
 
 pub use collector::Order;
-pub use execute::{Search, SearchFailure, execute};
+pub use execute::{Found, Search, SearchFailure, execute};
 pub use filter::{Filter, OrdinalSet};

@@ -30,6 +30,7 @@
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
+//! - [`upkeep`]: verify, compact, backup.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
 //! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
@@ -80,3 +81,4 @@ mod reindex;
 mod schema;
 mod tree;
 mod unicode_runs;
+mod upkeep;

@@ -1,6 +1,6 @@
 //! The program: arguments in, one answer out. Uses the library's public API only.
 //!
-//! `args` is the command line as typed, `run` what it means, `output` how people and programs read the answer.
+//! `args` is the command line as typed, `run` and `upkeep` what it means, `output` how people and programs read the answer.
 //! Clock, environment and current folder are read here and nowhere else.
 
 mod args;
@@ -8,6 +8,7 @@ mod environment;
 mod failure;
 mod output;
 mod run;
+mod upkeep;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;

@@ -33,7 +33,7 @@ const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
-    let agent = AgentId::parse(&cli.agent)?;
+    let agent = cli.agent.as_deref().map_or_else(|| Ok(AgentId::default()), AgentId::parse)?;
     let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, output };
     match &cli.command {
         Command::Init(args) => place.init(args),
@@ -48,17 +48,20 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unarchive(args) => place.set_archived(&args.key, false),
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
+        Command::Verify(args) => place.verify(args.deep),
+        Command::Compact => place.compact(),
+        Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),
         Command::Reindex(args) => place.reindex(args),
     }
 }
 
 /// Where a command works, and how it speaks.
-struct Place<'o> {
-    root: PathBuf,
+pub(crate) struct Place<'o> {
+    pub(crate) root: PathBuf,
     /// How the program is called to work at the same place, for commands that are printed.
     call: String,
-    agent: AgentId,
-    output: &'o Output,
+    pub(crate) agent: AgentId,
+    pub(crate) output: &'o Output,
 }
 
 fn call(cli: &Cli, agent: &AgentId) -> String {
@@ -88,7 +91,7 @@ impl Place<'_> {
         Engine::open(&self.root, options)
     }
 
-    fn options(&self) -> OpenOptions {
+    pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
@@ -109,7 +112,7 @@ impl Place<'_> {
         }
     }
 
-    fn note_missing(&self) {
+    pub(crate) fn note_missing(&self) {
         self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
     }
 
@@ -379,6 +382,11 @@ impl Place<'_> {
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        if args.purge
+            && let Err(failure) = self.compacted(&engine)
+        {
+            return Err(failure.after("deleted; its text is still in the store's files until `compact` is done"));
+        }
         self.deleted(deleted)
     }
 
@@ -411,7 +419,7 @@ impl Place<'_> {
     }
 
     /// The store, where a command needs one to change something in it.
-    fn open_to_change(&self) -> Result<Engine, Failure> {
+    pub(crate) fn open_to_change(&self) -> Result<Engine, Failure> {
         self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
     }
 
