@@ -60,12 +60,16 @@ impl Recording {
 
 /// Opens what a power cut left, and compares. Gives the index of the state that is there.
 fn reopen(image: &Volume, tuning: &Tuning, allowed: &[Expected]) -> Result<usize, String> {
-    let engine = Place::new(image.clone(), tuning).open().map_err(|error| format!("it does not open: {error}"))?;
+    let place = Place::new(image.clone(), tuning);
+    let engine = place.open().map_err(|error| format!("it does not open: {error}"))?;
     let at_once: Vec<_> = allowed.iter().map(|expected| expected.allows(&engine)).collect();
     if at_once.iter().all(Result::is_err) {
         return Err(format!("at once: {at_once:?}"));
     }
-    settle(&engine, allowed)
+    let found = settle(&engine, allowed)?;
+    drop(engine);
+    place.verify(true)?;
+    Ok(found)
 }
 
 /// Works on after a power cut, records that too, and cuts it.

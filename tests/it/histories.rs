@@ -69,6 +69,7 @@ enum Op {
         archived: bool,
     },
     Checkpoint,
+    Compact,
     Reopen {
         in_order: bool,
     },
@@ -97,6 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (key.clone(), key.clone()).prop_map(|(from, to)| Op::Rekey { from, to }),
         1 => (key, any::<bool>()).prop_map(|(key, archived)| Op::Archive { key, archived }),
         3 => Just(Op::Checkpoint),
+        1 => Just(Op::Compact),
         2 => any::<bool>().prop_map(|in_order| Op::Reopen { in_order }),
         1 => Just(Op::Wait),
         3 => (0..WORDS.len()).prop_map(|word| Op::Search { word }),
@@ -293,6 +295,10 @@ impl Pair {
                 }
             }
             Op::Checkpoint => self.engine().checkpoint().map_err(|error| error.to_string()),
+            Op::Compact => {
+                self.engine().compact().map_err(|error| error.to_string())?;
+                self.search(WORDS[0])
+            }
             Op::Reopen { in_order } => {
                 let engine = self.engine.take().unwrap();
                 if *in_order {
@@ -422,6 +428,14 @@ impl Pair {
     }
 }
 
+impl Pair {
+    fn end(mut self) -> Difference {
+        self.wait()?;
+        drop(self.engine.take());
+        self.place.verify(true)
+    }
+}
+
 fn deleted(outcome: Result<Deleted, DeleteError>, known: bool) -> Difference {
     match outcome {
         Ok(_) if known => Ok(()),
@@ -442,7 +456,7 @@ fn run(part: u8) {
         for (i, op) in ops.iter().enumerate() {
             pair.take(op).map_err(|difference| TestCaseError::fail(format!("step {i}: {difference}")))?;
         }
-        pair.wait().map_err(|difference| TestCaseError::fail(format!("at the end: {difference}")))
+        pair.end().map_err(|difference| TestCaseError::fail(format!("at the end: {difference}")))
     });
     match outcome {
         Ok(()) => {}

@@ -302,6 +302,16 @@ impl Place {
 
     /// Opens the store, and makes it where there is none.
     pub(crate) fn open(&self) -> Result<Engine, StoreError> {
+        Engine::open(Path::new("/store"), self.options())
+    }
+
+    /// Looks over what is there, with no engine on it.
+    pub(crate) fn verify(&self, deep: bool) -> Result<(), String> {
+        let report = Engine::verify(Path::new("/store"), &self.options(), deep).map_err(|error| error.to_string())?;
+        if report.clean { Ok(()) } else { Err(format!("verify: {:#?}", report.findings)) }
+    }
+
+    fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.create = true;
         options.busy_timeout = Duration::from_millis(200);
@@ -309,7 +319,7 @@ impl Place {
         options.durability = self.durability;
         options.files = Arc::new(self.disk.clone());
         options.tuning = self.tuning.clone();
-        Engine::open(Path::new("/store"), options)
+        options
     }
 }
 
