@@ -336,6 +336,8 @@ pub(crate) enum Fault {
     NoSpace,
     /// `EIO`; a sync has lost what it should have written.
     Broken,
+    /// `EROFS`: whatever would change something.
+    ReadOnly,
     /// No failure of a disk but of a program: whoever calls panics.
     Panic,
 }
@@ -344,6 +346,7 @@ impl Fault {
     fn error(self) -> io::Error {
         // By number, as the system gives them: 28 is ENOSPC, 5 is EIO.
         io::Error::from_raw_os_error(match self {
+            Self::ReadOnly => 30,
             Self::NoSpace => 28,
             Self::Broken | Self::Panic => 5,
         })
@@ -353,6 +356,7 @@ impl Fault {
     pub(crate) fn concerns(self, call: Call) -> bool {
         match self {
             Self::NoSpace => !matches!(call, Call::Read | Call::Remove),
+            Self::ReadOnly => call != Call::Read,
             Self::Broken | Self::Panic => true,
         }
     }

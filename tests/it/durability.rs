@@ -446,3 +446,22 @@ fn relaxed_never_lets_the_index_get_ahead_of_the_store() {
     }
     assert!(least > 5, "{least}");
 }
+
+#[test]
+fn a_store_on_a_disk_that_takes_no_writes_says_so_and_stays_as_it_is() {
+    let mut make = StepGenerator::new(64);
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let model = all(&engine, Model::default(), &[make.append("a", 3), Step::Checkpoint]);
+    engine.close().unwrap();
+    place.disk.fail(Fault::ReadOnly, 0, usize::MAX);
+    match place.open() {
+        Ok(_) => assert_eq!(place.disk.still_fails(), 0, "a write was tried and its failure swallowed"),
+        Err(error @ StoreError::Io { .. }) => {
+            assert!(error.to_string().to_lowercase().contains("read-only"), "{error}")
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+    place.disk.mend();
+    check(&place.open().unwrap(), &model);
+}

@@ -23,6 +23,7 @@
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
+//! - [`reconcile`]: sessions that wait for a rebuild, and what happens to them meanwhile.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`reindex`]: a store that gets another analyzer or redaction.
@@ -74,6 +75,7 @@ mod queries;
 mod random;
 mod ranking;
 mod readme;
+mod reconcile;
 mod recovery;
 mod redaction;
 mod regressions;
