@@ -275,7 +275,8 @@ fn a_panic_in_the_background_ends_no_background() {
         let engine = place.open().unwrap();
         place.disk.fail_within("/index", Fault::Panic, call, 1);
         let mut model = all(&engine, Model::default(), &steps);
-        check(&engine, &model);
+        // A panic may come at any time, and with it the rebuild of the index.
+        Expected::of(model.clone()).allows(&engine).unwrap();
         place.disk.mend();
         // The tail is written without anybody asking for it.
         let deadline = std::time::Instant::now() + Duration::from_secs(30);

