@@ -270,7 +270,7 @@ fn writers_readers_and_the_background_agree_at_every_moment() {
 }
 
 #[test]
-fn a_hidden_session_is_rebuilt_while_others_write_to_it() {
+fn r21_a_hidden_session_is_rebuilt_while_others_write_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let tuning = Tuning { sync_resolve_events: 400, session_batch_rows: 64, ..Tuning::default() };
     let engine = Arc::new(open(folder.path(), &tuning).unwrap());

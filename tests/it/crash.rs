@@ -14,7 +14,7 @@ use sessions_search::__internal::faults::Tuning;
 
 use crate::disk::{Change, Loss, Volume};
 use crate::model::{
-    Expected, Message, Model, Place, Step, StepGenerator, append_lines, index_folder, settle, small, take,
+    Expected, Message, Model, Place, Step, StepGenerator, append_lines, do_to, index_folder, settle, small, take,
 };
 use crate::random::Random;
 
@@ -308,5 +308,31 @@ fn power_cuts_during_anything() {
         let mut make = StepGenerator::new(seed);
         let steps: Vec<Step> = (0..25).map(|_| make.any()).collect();
         run(&format!("anything {seed}"), seed, &small(), &steps);
+    }
+}
+
+#[test]
+fn a13_a_crash_between_the_commits_of_store_and_index_loses_and_doubles_nothing() {
+    let mut make = StepGenerator::new(13);
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    let mut model = Model::default();
+    for step in [make.append("a", 4), Step::Checkpoint, make.append("b", 3), make.note(Step::Delete("a"))] {
+        do_to(&engine, &model, &step).unwrap();
+        model = model.after(&step);
+    }
+    let mut volume = place.disk.volume();
+    place.disk.record();
+    engine.checkpoint().unwrap();
+    // Every moment of the checkpoint: before and after its intent is in the store, its segments and its commit are on
+    // the disk.
+    let expected = [Expected::of(model)];
+    let mut random = Random::new(13);
+    for change in place.disk.take_record() {
+        for loss in [Loss::All, Loss::Nothing] {
+            let image = volume.after_power_cut(loss, &mut random);
+            assert_eq!(reopen(&image, &place.tuning, &expected), Ok(0), "before {change:?}, {loss:?} lost");
+        }
+        volume.apply(&change);
     }
 }

@@ -184,8 +184,8 @@ fn what_a_failed_sync_left_in_doubt_is_written_again() {
 }
 
 #[test]
-fn an_append_after_a_full_disk_is_stored_and_the_one_before_is_not() {
-    // Case 13: half a record, and the next append must not be fused with it.
+fn case_13_an_append_after_a_full_disk_is_stored_and_the_one_before_is_not() {
+    // Half a record, and the next append must not be fused with it.
     let mut make = StepGenerator::new(6);
     let place = Place::new(Volume::new(), &small());
     let engine = place.open().unwrap();
@@ -204,8 +204,8 @@ fn an_append_after_a_full_disk_is_stored_and_the_one_before_is_not() {
 }
 
 #[test]
-fn rolled_back_text_is_never_found() {
-    // Case 18: a transaction fails after a message is staged.
+fn a12_and_case_18_rolled_back_text_is_never_found() {
+    // A transaction fails after a message is staged.
     let place = Place::new(Volume::new(), &small());
     let engine = place.open().unwrap();
     let model = all(&engine, Model::default(), &[Step::Append("a", vec![Message::new("m1", "otter")])]);

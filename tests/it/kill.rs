@@ -52,7 +52,7 @@ fn works_until_it_is_killed() {
 }
 
 #[test]
-fn everything_acknowledged_is_there_after_kill_9() {
+fn case_23_everything_acknowledged_is_there_after_kill_9() {
     let rounds: usize = std::env::var("SESSIONS_SEARCH_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(SEED);

@@ -107,7 +107,7 @@ fn a_small_store_without_its_index_answers_at_once() {
 }
 
 #[test]
-fn a_large_store_without_its_index_says_indexing_and_rebuilds_it() {
+fn r24_and_case_19_a_large_store_without_its_index_says_indexing_and_rebuilds_it() {
     let folder = closed_store(6_000);
     fs::remove_dir_all(agent_folder(folder.path()).join("index")).unwrap();
     let engine = open(folder.path());
@@ -187,7 +187,7 @@ fn an_index_of_another_schema_version_is_rebuilt() {
 }
 
 #[test]
-fn damage_in_any_index_file_never_gives_a_wrong_answer() {
+fn case_24_damage_in_any_index_file_never_gives_a_wrong_answer() {
     let pristine = closed_store(1_000);
     let index = agent_folder(pristine.path()).join("index");
     let names: Vec<_> = fs::read_dir(&index).unwrap().map(|entry| entry.unwrap().file_name()).collect();
