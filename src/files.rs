@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The operations a store needs of its folder. Files are private to their owner. A new name, a rename or a removal is
 /// durable once [`Files::sync_folder`] of its folder has returned, a file's content once its own `sync` has.
@@ -21,6 +22,10 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Length of a file.
     fn len_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// When a file was last written, in nanoseconds since 1970. A stand-in need not know.
+    fn modified_nanos(&self, path: &Path) -> io::Result<u128> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, path.display().to_string()))
+    }
     /// A whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Gives a file or folder another name. A file of that name is replaced, atomically.
@@ -148,6 +153,11 @@ impl Files for SystemFiles {
 
     fn len_bytes(&self, path: &Path) -> io::Result<u64> {
         Ok(fs::metadata(path)?.len())
+    }
+
+    fn modified_nanos(&self, path: &Path) -> io::Result<u128> {
+        let since_1970 = fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH);
+        since_1970.map(|time| time.as_nanos()).map_err(io::Error::other)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

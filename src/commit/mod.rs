@@ -29,4 +29,4 @@ pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
 pub use verify::{Finding, FindingKind, Findings, verify};
-pub use view::View;
+pub use view::{Sessions, View};

@@ -8,7 +8,9 @@ mod reindex;
 mod replace;
 mod search;
 mod status;
+mod stores;
 mod verify;
+mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use stores::{AskError, Stores};
 pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
@@ -77,12 +80,12 @@ pub struct OpenOptions {
 impl OpenOptions {
     fn committer(&self) -> OpenCommitter {
         #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&self.files), self.tuning.clone());
+        let tuning = self.tuning.clone();
         #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
+        let tuning = Tuning::default();
         let repairing = self.repairing.clone();
         OpenCommitter {
-            files,
+            files: self.files(),
             tuning,
             repairing: Arc::new(move |share| {
                 if let Some(repairing) = &repairing {
@@ -119,6 +122,15 @@ impl Default for OpenOptions {
             #[cfg(feature = "__internal_faults")]
             tuning: Tuning::default(),
         }
+    }
+}
+
+impl OpenOptions {
+    fn files(&self) -> Arc<dyn Files> {
+        #[cfg(feature = "__internal_faults")]
+        return Arc::clone(&self.files);
+        #[cfg(not(feature = "__internal_faults"))]
+        Arc::new(SystemFiles)
     }
 }
 
@@ -422,6 +434,14 @@ pub enum RekeyError {
         /// The key.
         key: SessionKey,
     },
+    /// The new key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was changed")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -435,6 +455,9 @@ impl Engine {
     pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
         if new.is_incognito() {
             return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        if new.agent_part().is_some_and(|agent| agent != self.agent.as_str()) {
+            return Err(RekeyError::OtherAgent { key: new.clone(), agent: self.agent.clone() });
         }
         self.committer.heal()?;
         Ok(self.committer.rekey(old.clone(), new.clone())??)
@@ -472,6 +495,9 @@ fn new_session_id() -> SessionId {
     // A UUID is never blank and never long.
     SessionId::parse(&text).unwrap_or_else(|_| unreachable!("a UUID is a session id"))
 }
+
+#[cfg(test)]
+mod pruning_tests;
 
 #[cfg(test)]
 mod tests {

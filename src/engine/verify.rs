@@ -151,6 +151,7 @@ fn run(index: &IndexView, sample: &Sample, view: &View) -> Result<crate::search:
         order: Order::Recent,
         keep: MAX_COMPARED_HITS,
         explain: true,
+        prune: true,
         stop: &|| false,
     };
     execute(index, &search, view)

@@ -12,6 +12,7 @@ mod filter;
 pub mod instances;
 mod phrase;
 pub mod phrase_set;
+mod pruning;
 pub mod query;
 
 pub use collector::Order;

@@ -20,24 +20,28 @@
 //! - [`import_rules`]: which part of the code may name which.
 //! - [`kill`]: a process is killed at random moments.
 //! - [`lifecycle`]: every way a transcript changes.
+//! - [`mcp`]: the program on a session's eyes, and the MCP server frame by frame.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
 //! - [`reconcile`]: sessions that wait for a rebuild, and what happens to them meanwhile.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
-//! - [`reindex`]: a store that gets another analyzer or redaction.
 //! - [`regressions`]: faults found by using it, each with a test named after it.
+//! - [`reindex`]: a store that gets another analyzer or redaction.
+//! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //! - [`upkeep`]: verify, compact, backup.
+//! - [`visibility`]: who may see what, by the rules alone.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
 //! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
-//! runs the real program, [`random`] is seeded, [`disk`] stands in for the real one, [`model`] is a small store and what
-//! must be found in it, and [`data`] finds what is not part of the repository by environment variables; without them the
-//! tests that need it say so and pass.
+//! runs the real program, [`random`] is seeded, [`world`] fills the stores of several agents, [`json_schema`] holds
+//! answers against JSON schemas, [`disk`] stands in for the real one, [`model`] is a small store and what must be found
+//! in it, and [`data`] finds what is not part of the repository by environment variables; without them the tests that
+//! need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -65,8 +69,10 @@ mod import_gemini_cli;
 mod import_openclaw;
 mod import_rules;
 mod imported;
+mod json_schema;
 mod kill;
 mod lifecycle;
+mod mcp;
 mod model;
 mod options;
 mod oracle;
@@ -80,7 +86,11 @@ mod recovery;
 mod redaction;
 mod regressions;
 mod reindex;
+mod requester;
 mod schema;
+mod tools;
 mod tree;
 mod unicode_runs;
 mod upkeep;
+mod visibility;
+mod world;

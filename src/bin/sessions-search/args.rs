@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::caller::CallerArgs;
+
 /// Keep AI agents' conversation transcripts and find words in them.
 #[derive(Debug, Parser)]
 #[command(name = "sessions-search", version, about, max_term_width = 100)]
@@ -68,6 +70,8 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
+    /// Serve the tools to a model: MCP on standard input and output
+    Mcp(McpArgs),
     /// Compare index and transcripts both ways; changes nothing
     Verify(VerifyArgs),
     /// Give back the space of what was deleted
@@ -198,6 +202,8 @@ pub(crate) struct SearchArgs {
     /// Show n, idf, f and length for each piece and hit
     #[arg(long)]
     pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -231,6 +237,8 @@ pub(crate) struct HistoryArgs {
     /// Keep tool results
     #[arg(long)]
     pub(crate) include_tools: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -241,6 +249,17 @@ pub(crate) struct SessionsArgs {
     /// Sessions at most
     #[arg(long, value_name = "N", default_value = "50")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Answer as the operator: every session of the agent
+    #[arg(long, conflicts_with = "caller")]
+    pub(crate) operator: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]

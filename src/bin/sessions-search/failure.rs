@@ -3,8 +3,8 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, BackupError, CompactError, DeleteError, HistoryError, IdError, ImportError, ListError, RekeyError,
-    SearchError, StoreError,
+    AppendError, AskError, BackupError, CompactError, DeleteError, HistoryError, IdError, ImportError, ListError,
+    Refusal, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -13,14 +13,14 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const NOTHING: u8 = 1;
 /// Bad input or usage.
 pub(crate) const USAGE: u8 = 2;
+/// Not for this caller.
+const FORBIDDEN: u8 = 3;
 /// Store busy.
 const BUSY: u8 = 4;
 /// Store damaged.
 pub(crate) const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
-/// Refused.
-const FORBIDDEN: u8 = 3;
 /// A bug.
 const BUG: u8 = 70;
 
@@ -151,6 +151,16 @@ impl From<HistoryError> for Failure {
             HistoryError::Store(error) => error.into(),
             HistoryError::Incognito { .. } => Self::Forbidden(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl<E: Into<Self>> From<AskError<E>> for Failure {
+    fn from(error: AskError<E>) -> Self {
+        match error {
+            AskError::Refused(refusal @ Refusal::Forbidden(_)) => Self::Forbidden(refusal.to_string()),
+            AskError::Refused(refusal) => Self::Input(refusal.to_string()),
+            AskError::Failed(error) => error.into(),
         }
     }
 }

@@ -4,8 +4,10 @@
 //! Clock, environment and current folder are read here and nowhere else.
 
 mod args;
+mod caller;
 mod environment;
 mod failure;
+mod mcp;
 mod output;
 mod run;
 mod upkeep;
