@@ -885,3 +885,16 @@ fn a_renamed_session_goes_on_growing_from_its_file() {
     let keys: Vec<&Value> = answer["results"].as_array().unwrap().iter().map(|hit| &hit["sessionKey"]).collect();
     assert_eq!(keys, ["agent:main:survey", "agent:main:survey"]);
 }
+
+#[test]
+fn completions_name_the_commands() {
+    let program = Program::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = program.run(&["completions", shell]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.stdout.contains("session-key") && said.stdout.contains("verify"), "{shell}");
+    }
+    assert_eq!(program.run(&["completions", "csh"]).code, 2);
+    let json = program.json(0, &["completions", "bash"]);
+    assert_eq!(json["shell"], "bash");
+}

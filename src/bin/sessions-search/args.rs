@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Status,
     /// Serve the tools to a model: MCP on standard input and output
     Mcp(McpArgs),
+    /// Print what a shell needs to complete commands and options
+    Completions(CompletionsArgs),
     /// Compare index and transcripts both ways; changes nothing
     Verify(VerifyArgs),
     /// Give back the space of what was deleted
@@ -343,4 +345,11 @@ pub(crate) struct BackupArgs {
     /// The folder of the copy: a store root of its own
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
 }

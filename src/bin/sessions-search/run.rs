@@ -52,6 +52,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
         Command::Mcp(args) => place.mcp(args),
+        Command::Completions(args) => place.completions(args.shell),
         Command::Verify(args) => place.verify(args.deep),
         Command::Compact => place.compact(),
         Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),

@@ -1,13 +1,15 @@
-//! The commands that look after a store: verify, compact, backup.
+//! The commands that look after a store: verify, compact, backup. And the shell's completions.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::CommandFactory as _;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use sessions_search::{AgentId, Compacted, Engine, FindingKind, StoreError, VerifyReport};
 
+use crate::args::Cli;
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
 use crate::output::{counted, harmless};
 use crate::run::Place;
@@ -95,6 +97,24 @@ impl Place<'_> {
                 self.output.text(&format!("agent {agent}: {bytes} bytes\n"))?;
             }
             self.output.note(&format!("to search the copy: sessions-search --store {}", folder.display()));
+        }
+        Ok(DONE)
+    }
+
+    /// Prints a shell's completions.
+    pub(crate) fn completions(&self, shell: clap_complete::Shell) -> Result<u8, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "sessions-search", &mut script);
+        let script = String::from_utf8_lossy(&script);
+        if self.output.is_json() {
+            #[derive(Serialize)]
+            struct Completions<'c> {
+                shell: String,
+                script: &'c str,
+            }
+            self.output.json(&Completions { shell: shell.to_string(), script: &script })?;
+        } else {
+            self.output.text(&script)?;
         }
         Ok(DONE)
     }
