@@ -25,8 +25,8 @@
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //!
-//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
+//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the
+//! judge of parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
 //! runs the real program, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment variables; without them the tests that need it say so and
 //! pass.
 
@@ -53,6 +53,7 @@ mod imported;
 mod lifecycle;
 mod options;
 mod oracle;
+mod plain_scan;
 mod program;
 mod queries;
 mod random;
