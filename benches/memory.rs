@@ -6,6 +6,9 @@
 
 mod corpus;
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use corpus::{Corpus, anonymous_mb, write_files};
@@ -31,30 +34,52 @@ fn options() -> OpenOptions {
 }
 
 /// In a process of its own, so that nothing of the import's memory is left in the allocator.
-fn reopen(store: &str, size: usize) {
+fn reopen(store: &Path, size: usize) {
     let words: Vec<String> = Corpus::new(size).vocabulary.drain(..1_000).collect();
     let before = anonymous_mb();
     let started = Instant::now();
-    let engine = Engine::open(store.as_ref(), options()).unwrap();
+    let engine = Engine::open(store, options()).unwrap();
     let open_ms = started.elapsed().as_secs_f64() * 1e3;
     println!("a new process: {before} MB of its own, opened in {open_ms:.1} ms, {} MB", anonymous_mb());
     search(&engine, &words);
     println!("a new process, after 1,000 searches: {} MB", anonymous_mb());
 }
 
+/// Writes the messages and, beside them, the words to ask for.
+fn generate(files: &Path, size: usize) {
+    let mut corpus = Corpus::new(size);
+    write_files((0..size).map(|_| corpus.next()), files, drop);
+    fs::write(files.with_extension("words"), corpus.vocabulary[..1_000].join("\n")).unwrap();
+}
+
+/// The same in a process of its own, so that nothing of the generator's memory is counted.
+fn generate_elsewhere(files: &Path, size: usize) -> Vec<String> {
+    run_again("BENCH_GENERATE", files, size);
+    fs::read_to_string(files.with_extension("words")).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// This program again, told by a variable which part to run.
+fn run_again(part: &str, path: &Path, size: usize) {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .env(part, path)
+        .env("BENCH_MESSAGES", size.to_string())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
 fn main() {
     let size: usize = std::env::var("BENCH_MESSAGES").map_or(1_000_000, |size| size.parse().unwrap());
+    if let Ok(files) = std::env::var("BENCH_GENERATE") {
+        return generate(files.as_ref(), size);
+    }
     if let Ok(store) = std::env::var("BENCH_STORE") {
-        return reopen(&store, size);
+        return reopen(store.as_ref(), size);
     }
     let folder = tempfile::tempdir().unwrap();
     let files = folder.path().join("files");
     let store = folder.path().join("store");
-    let words: Vec<String> = {
-        let mut corpus = Corpus::new(size);
-        write_files((0..size).map(|_| corpus.next()), &files, drop);
-        corpus.vocabulary.drain(..1_000).collect()
-    };
+    let words = generate_elsewhere(&files, size);
     println!("{size} messages written; {} MB before opening", anonymous_mb());
     let engine = Engine::open(&store, options()).unwrap();
     let now = Timestamp::from_millis(1_800_000_000_000).unwrap();
@@ -71,10 +96,5 @@ fn main() {
     std::thread::sleep(Duration::from_secs(60));
     println!("after a minute at rest: {} MB", anonymous_mb());
     engine.close().unwrap();
-    let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .env("BENCH_STORE", &store)
-        .env("BENCH_MESSAGES", size.to_string())
-        .status()
-        .unwrap();
-    assert!(status.success());
+    run_again("BENCH_STORE", &store, size);
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The operations a store needs of its folder. Files are private to their owner. A new name, a rename or a removal is
 /// durable once [`Files::sync_folder`] of its folder has returned, a file's content once its own `sync` has.
@@ -21,6 +22,10 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Length of a file.
     fn len_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// When a file was last written, in nanoseconds since 1970. A stand-in need not know.
+    fn modified_nanos(&self, path: &Path) -> io::Result<u128> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, path.display().to_string()))
+    }
     /// A whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Gives a file or folder another name. A file of that name is replaced, atomically.
@@ -33,11 +38,24 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
     /// Opens a file for reading and writing anywhere, and makes it where `create` says so.
     fn open(&self, path: &Path, create: bool) -> io::Result<OpenedFile>;
+    /// What tells an opened file from another that has its name later. `None`: such a thing does not happen here.
+    fn identity(&self, file: &OpenedFile) -> io::Result<Option<FileIdentity>> {
+        let _ = file;
+        Ok(None)
+    }
+    /// Whether a file with this identity is still the one at `path`.
+    fn is_at(&self, identity: Option<FileIdentity>, path: &Path) -> io::Result<bool> {
+        let _ = (identity, path);
+        Ok(true)
+    }
     /// A file that is complete and will not change, for reading.
     fn content(&self, path: &Path) -> io::Result<Content>;
     /// Locks a file, which is made if missing, until the lock is dropped. `None`: somebody else has it.
     fn lock(&self, path: &Path, wait: bool) -> io::Result<Option<FileLock>>;
 }
+
+/// Device and number of a file.
+pub type FileIdentity = (u64, u64);
 
 /// A file being written from start to end.
 pub trait NewFile: Write + Send + Sync {
@@ -137,6 +155,11 @@ impl Files for SystemFiles {
         Ok(fs::metadata(path)?.len())
     }
 
+    fn modified_nanos(&self, path: &Path) -> io::Result<u128> {
+        let since_1970 = fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH);
+        since_1970.map(|time| time.as_nanos()).map_err(io::Error::other)
+    }
+
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         File::open(path)?.read_to_end(&mut bytes)?;
@@ -163,6 +186,24 @@ impl Files for SystemFiles {
         private().read(true).write(true).create(create).open(path).map(OpenedFile::System)
     }
 
+    #[cfg(unix)]
+    fn identity(&self, file: &OpenedFile) -> io::Result<Option<FileIdentity>> {
+        match file {
+            OpenedFile::System(file) => file.metadata().map(|metadata| Some(identity_of(&metadata))),
+            #[cfg(feature = "__internal_faults")]
+            OpenedFile::StandIn(_) => Ok(None),
+        }
+    }
+
+    #[cfg(unix)]
+    fn is_at(&self, identity: Option<FileIdentity>, path: &Path) -> io::Result<bool> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(identity.is_none_or(|identity| identity == identity_of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn content(&self, _path: &Path) -> io::Result<Content> {
         Ok(Content::OnDisk)
     }
@@ -179,6 +220,12 @@ impl Files for SystemFiles {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+#[cfg(unix)]
+fn identity_of(metadata: &fs::Metadata) -> FileIdentity {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
 }
 
 fn private() -> OpenOptions {

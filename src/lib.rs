@@ -72,6 +72,8 @@
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
 //! | index with another analyzer or redaction | [`Engine::reindex`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
+//! | answer a session by what it may see, over several agents | [`Stores`], [`Requester`], [`Answer`] |
+//! | give a model its tools, or a gateway its method | [`tools`] |
 //! | know every bound | [`limits`] |
 //!
 //! # Threads, processes, time
@@ -98,14 +100,13 @@
 //!
 //! # Not yet
 //!
-//! Deleting hides at once and for good, and leaves bytes in the files until they are used again. There are no access rules
-//! below the agent.
 //!
 //! # Features
 //!
 //! `cli`, on by default, is the program and what only it needs. A library user turns it off:
 //! `default-features = false`.
 
+mod access;
 mod analysis;
 mod commit;
 mod engine;
@@ -116,21 +117,29 @@ pub mod limits;
 mod model;
 mod search;
 mod store;
+pub mod tools;
 mod transcript;
 
+pub use access::resolve::Refusal;
+pub use access::rules::Denial;
+pub use access::stages::Answer;
+pub use access::{AgentToAgent, Requester, RequesterError, SandboxClamp, Visibility};
 pub use analysis::{
     Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
 };
 pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
 pub use engine::{
-    Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
-    HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, SearchAnswer, SearchError,
-    SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
+    Anchor, AppendError, AppendRequest, AskError, BackupError, CompactError, Compacted, Coverage, DeleteError,
+    EmptyReason, Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError,
+    HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress,
+    ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation,
+    ReindexRequest, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
+    StatusReport, Stores, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
-pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};
+pub use model::{
+    AgentId, IdError, KeyAliases, KeyForm, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp,
+};
 pub use search::Order;
 pub use search::query::QueryError;
 pub use store::StoreError;
@@ -139,6 +148,10 @@ pub use transcript::{EventError, Redaction, RejectedPattern};
 /// What this package's own tests and benches reach; no part of the public interface.
 #[doc(hidden)]
 pub mod __internal {
+    pub mod access {
+        pub use crate::access::resolve::{Catalogue, Resolved};
+        pub use crate::access::rules::{Lineage, Reach, Target};
+    }
     pub use crate::model::*;
     pub use crate::search::{bm25, excerpt, instances, phrase_set, query};
     pub use crate::transcript::*;

@@ -6,6 +6,8 @@ pub const MAX_QUERY_UTF16: usize = 4_096;
 pub const DEFAULT_SEARCH_LIMIT: usize = 10;
 /// Largest limit for tools, the gateway function and `--as` (contract §5.1).
 pub const MAX_TOOL_SEARCH_LIMIT: usize = 25;
+/// Most session keys in a call of the gateway function (contract §5.1).
+pub const MAX_GATEWAY_KEYS: usize = 200;
 /// Largest limit for the operator and the library (interface.md).
 pub const MAX_SEARCH_LIMIT: usize = 10_000;
 /// Tokens in an excerpt (contract §5.4).

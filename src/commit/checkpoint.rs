@@ -415,6 +415,20 @@ impl Committer {
         })
     }
 
+    /// Rewrites the segments without what is deleted in them, and shows the new ones.
+    pub(super) fn purge_index(&self) -> Result<(), CheckpointError> {
+        self.with_index(|state| {
+            let Some(folder) = &mut state.folder else { return Ok(()) };
+            folder.purge()?;
+            let segments = folder.segments().to_vec();
+            if state.rebuild_until.is_none() {
+                self.publish_index(|index| index.segments = segments)?;
+            }
+            folder.release_writer();
+            Ok(())
+        })
+    }
+
     /// Whether the index is being rebuilt.
     #[must_use]
     pub fn is_rebuilding_index(&self) -> bool {

@@ -228,14 +228,35 @@ impl Committer {
         let mut index = self.index.lock();
         let _writing = self.writing.lock();
         let mut slot = self.store.write();
+        let opened = self.reopen(&self.pipeline(), &mut index, &mut slot).map(|view| self.show_recovered(view));
+        match &opened {
+            Ok(()) => {
+                tracing::info!("the store was opened again after a failure of the disk");
+                reopening.failure = None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store could not be opened again");
+                reopening.failure = Some(error.clone());
+            }
+        }
+        opened
+    }
+
+    /// Opens the store's file anew and recovers from what is in it. The caller has stopped everybody else, and shows
+    /// the view. After an error nothing can be written until [`Self::heal`] succeeds.
+    pub(super) fn reopen(
+        &self,
+        pipeline: &Arc<TextPipeline>,
+        index: &mut IndexState,
+        slot: &mut Option<Store>,
+    ) -> Result<View, StoreError> {
         // Let go before the same files are opened anew: the locks on them are these handles'.
         *slot = None;
         index.folder = None;
-        let pipeline = self.pipeline();
-        let opened = open_store(&self.location, &self.options, &pipeline, &self.health, false).and_then(|store| {
+        let opened = open_store(&self.location, &self.options, pipeline, &self.health, false).and_then(|store| {
             let schema = store.snapshot()?.schema()?;
             let pipeline = if schema == pipeline.schema() {
-                pipeline
+                Arc::clone(pipeline)
             } else {
                 Arc::new(TextPipeline::of_schema(&self.options.analyzers, schema)?)
             };
@@ -244,28 +265,39 @@ impl Committer {
         });
         match opened {
             Ok(((state, view), store)) => {
-                tracing::info!("the store was opened again after a failure of the disk");
                 *index = state;
                 *slot = Some(store);
-                self.show_recovered(view);
-                reopening.failure = None;
-                Ok(())
+                Ok(view)
             }
             Err(error) => {
-                tracing::warn!(%error, "the store could not be opened again");
                 self.health.note_failure();
                 index.unsettled = true;
-                reopening.failure = Some(error.clone());
                 Err(error)
             }
         }
     }
 
+    /// Runs `work` with the index, the store and the view to itself: nobody writes, and nobody reads an older state.
+    pub(super) fn alone<R>(
+        &self,
+        work: impl FnOnce(&mut IndexState, &mut Option<Store>, &ViewCell) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        let mut index = self.index.lock();
+        let _writing = self.writing.lock();
+        let mut slot = self.store.write();
+        work(&mut index, &mut slot, &self.view)
+    }
+
     /// Shows what recovery has read anew. The caller holds `writing`. Whoever was writing a session's documents has lost
     /// the right to.
     pub(super) fn show_recovered(&self, view: View) {
-        self.signals.note_tail(&view.index.tail, self.tuning());
+        self.note_recovered(&view);
         self.view.publish(view);
+    }
+
+    /// The same where somebody else shows it.
+    pub(super) fn note_recovered(&self, view: &View) {
+        self.signals.note_tail(&view.index.tail, self.tuning());
         self.reopened.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -418,7 +450,7 @@ fn open_store(
     Store::open(location, &store_options, health, Arc::clone(&options.repairing))
 }
 
-fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
+pub(super) fn index_place(location: &StoreLocation, options: &OpenCommitter) -> IndexPlace {
     IndexPlace {
         files: Arc::clone(&options.files),
         path: location.index(),

@@ -124,6 +124,11 @@ impl Committer {
         Importing(&self.signals)
     }
 
+    /// Whether an import is under way.
+    pub(super) fn is_importing(&self) -> bool {
+        self.signals.state.lock().imports > 0
+    }
+
     /// Waits while the tail is as large as it may be. The index decides nothing about what is stored, but memory has
     /// an end.
     ///

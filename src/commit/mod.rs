@@ -6,6 +6,7 @@
 mod append;
 mod checkpoint;
 mod committer;
+mod compact;
 mod lifecycle;
 mod maintenance;
 mod prepare;
@@ -14,13 +15,16 @@ mod recovery;
 mod reindex;
 mod transaction;
 mod tuning;
+mod verify;
 mod view;
 
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget};
 pub use checkpoint::CheckpointError;
 pub use committer::{Committer, OpenCommitter};
+pub use compact::{CompactError, Compacted};
 pub use lifecycle::{Deleted, RekeyRefusal};
 pub use maintenance::Maintenance;
 pub use prepare::PreparedEvent;
 pub use tuning::Tuning;
-pub use view::View;
+pub use verify::{Finding, FindingKind, Findings, verify};
+pub use view::{Sessions, View};

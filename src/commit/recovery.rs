@@ -70,20 +70,7 @@ pub(super) fn recover(
         }
     }
 
-    let mut hidden = Hidden::default();
-    for (_, death) in snapshot.deaths(state.covered.deaths)? {
-        match death {
-            Death::Ordinal(ordinal) => hidden.hide_ordinal(ordinal),
-            Death::Documents { ordinal, numbers } => {
-                numbers.iter().for_each(|number| hidden.hide_document(DocNumber(*number), ordinal));
-            }
-        }
-    }
-    // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
-    for session in sessions.iter().filter(|session| session.state != SessionState::Ready) {
-        hidden.hide_ordinal(session.ordinal);
-    }
-
+    let hidden = hidden(&snapshot, &sessions, state.covered)?;
     let mut index = IndexView { hidden, watermark: state.covered.documents, ..IndexView::default() };
     match replay(&snapshot, &sessions, pipeline, state.covered.documents, tuning.max_replay_documents)? {
         Some(tail) => {
@@ -109,8 +96,26 @@ pub(super) fn recover(
     Ok((state, View { index, snapshot, sessions, pipeline: Arc::clone(pipeline) }))
 }
 
+/// What an index that covers `covered` holds and must not answer.
+pub(super) fn hidden(snapshot: &Snapshot, sessions: &Sessions, covered: IndexNote) -> Result<Hidden, StoreError> {
+    let mut hidden = Hidden::default();
+    for (_, death) in snapshot.deaths(covered.deaths)? {
+        match death {
+            Death::Ordinal(ordinal) => hidden.hide_ordinal(ordinal),
+            Death::Documents { ordinal, numbers } => {
+                numbers.iter().for_each(|number| hidden.hide_document(DocNumber(*number), ordinal));
+            }
+        }
+    }
+    // What a rebuild wrote before a crash is its session's ordinal and not to be seen.
+    for session in sessions.iter().filter(|session| session.state != SessionState::Ready) {
+        hidden.hide_ordinal(session.ordinal);
+    }
+    Ok(hidden)
+}
+
 /// The documents from `from` on as a tail; `None` when there are too many.
-fn replay(
+pub(super) fn replay(
     snapshot: &Snapshot,
     sessions: &Sessions,
     pipeline: &TextPipeline,

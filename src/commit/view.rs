@@ -1,13 +1,16 @@
 //! What a reader pins: index, store and sessions of one moment, swapped whole.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use super::prepare::TextPipeline;
 use crate::index::IndexView;
-use crate::model::{DocNumber, DocumentText, EventSeq, MessageId, SessionId, SessionKey, TextSource, TextSourceError};
+use crate::model::{
+    DocNumber, DocumentText, EventSeq, MessageId, SessionFacts, SessionId, SessionKey, TextSource, TextSourceError,
+};
 use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
 
 /// Every session of a store, and the same by key. Cloning is cheap.
@@ -17,9 +20,33 @@ pub struct Sessions {
     by_key: HashTrieMapSync<SessionKey, Vec<TranscriptNumber>>,
     num_with_events: usize,
     num_pending: usize,
+    epoch: u64,
 }
 
 impl Sessions {
+    /// Grows with every change of what a visible set is made from; a forward append changes none of it.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The facts that say where a session comes from. Lineage belongs to the key: a new window that states none keeps
+    /// what the newest window states that does.
+    #[must_use]
+    pub fn lineage<'s>(&'s self, row: &'s SessionRow) -> &'s SessionFacts {
+        let is_only = self.by_key.size() == self.rows.size();
+        if is_only { &row.facts } else { self.lineage_of_key(&row.session_key).unwrap_or(&row.facts) }
+    }
+
+    /// The same by key; `None` when there is no session of that key.
+    #[must_use]
+    pub fn lineage_of_key(&self, key: &SessionKey) -> Option<&SessionFacts> {
+        let windows = self.by_key.get(key)?;
+        let mut newest_first = windows.iter().rev().filter_map(|window| self.rows.get(window)).map(|row| &row.facts);
+        let newest = newest_first.clone().next();
+        newest_first.find(|facts| facts.states_lineage()).or(newest)
+    }
+
     /// One session.
     #[must_use]
     pub fn get(&self, transcript: TranscriptNumber) -> Option<&Arc<SessionRow>> {
@@ -57,6 +84,7 @@ impl Sessions {
     /// Sets a session, or takes it out.
     pub(super) fn set(&mut self, transcript: TranscriptNumber, row: Option<SessionRow>) {
         let old = self.rows.get(&transcript).cloned();
+        self.epoch += u64::from(changes_visibility(old.as_deref(), row.as_ref()));
         let has_events = |row: &SessionRow| usize::from(row.next_seq > 0);
         let is_pending = |row: &SessionRow| usize::from(row.state != SessionState::Ready);
         if let Some(old) = &old {
@@ -81,6 +109,7 @@ impl Sessions {
             if let Some(key) = new_key {
                 let mut windows = self.by_key.get(key).cloned().unwrap_or_default();
                 windows.push(transcript);
+                windows.sort_unstable();
                 self.by_key.insert_mut(key.clone(), windows);
             }
         }
@@ -91,6 +120,18 @@ impl Sessions {
             }
         }
     }
+}
+
+/// Whether a visible set that was made before the change differs from one made after it.
+fn changes_visibility(old: Option<&SessionRow>, new: Option<&SessionRow>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_some() || new.is_some() };
+    old.session_key != new.session_key
+        || old.ordinal != new.ordinal
+        || old.state != new.state
+        || (old.next_seq > 0) != (new.next_seq > 0)
+        || old.facts.owner != new.facts.owner
+        || old.facts.spawned_by != new.facts.spawned_by
+        || old.facts.parent != new.facts.parent
 }
 
 /// One moment of a store. A reader that holds it sees neither later changes nor half of one.
@@ -144,6 +185,9 @@ impl TextSource for View {
     }
 }
 
+/// How often it is looked whether a view is still pinned.
+const UNPIN_POLL: Duration = Duration::from_millis(1);
+
 /// The current view. Pinning takes a short lock; searching takes none.
 #[derive(Debug)]
 pub(super) struct ViewCell(RwLock<Arc<View>>);
@@ -155,6 +199,24 @@ impl ViewCell {
 
     pub(super) fn pin(&self) -> Arc<View> {
         Arc::clone(&self.0.read())
+    }
+
+    /// Puts another view in place once nobody has the present one pinned; those who come meanwhile wait. `None`: it was
+    /// still pinned after `timeout`, and `replacement` was not asked for.
+    pub(super) fn replace_alone<E>(
+        &self,
+        timeout: Duration,
+        replacement: impl FnOnce() -> Result<View, E>,
+    ) -> Option<Result<(), E>> {
+        let deadline = Instant::now() + timeout;
+        let mut current = self.0.write();
+        while Arc::strong_count(&current) > 1 {
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(UNPIN_POLL);
+        }
+        Some(replacement().map(|view| *current = Arc::new(view)))
     }
 
     pub(super) fn publish(&self, view: View) {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::access::stages::Bounded;
 use crate::commit::View;
 use crate::limits::{DEFAULT_HISTORY_LIMIT, MAX_HISTORY_BYTES, MAX_HISTORY_LIMIT, MAX_HISTORY_TEXT_UTF16};
 use crate::model::{IdError, MessageId, SessionId, SessionKey, Timestamp};
@@ -189,6 +190,73 @@ enum Part {
     Around(MessageId),
 }
 
+impl HistoryRequest {
+    /// Whether the request is within its bounds, which no store is needed to tell. [`Engine::history`] asks the same.
+    ///
+    /// # Errors
+    /// [`HistoryError`] of bad input.
+    pub fn check(&self) -> Result<(), HistoryError> {
+        if !(1..=MAX_HISTORY_LIMIT).contains(&self.limit) {
+            return Err(HistoryError::Limit);
+        }
+        self.part().map(drop)
+    }
+
+    fn part(&self) -> Result<Part, HistoryError> {
+        Ok(match (&self.message_id, &self.session_id, self.offset) {
+            (Some(_), _, Some(_)) => return Err(HistoryError::OffsetWithMessage),
+            (None, Some(_), _) => return Err(HistoryError::WindowWithoutMessage),
+            (Some(id), _, None) => Part::Around(MessageId::parse(id)?),
+            (None, None, Some(offset)) => Part::Offset(offset),
+            (None, None, None) => Part::Newest,
+        })
+    }
+}
+
+impl HistoryAnswer {
+    fn empty(key: &SessionKey, part: &Part) -> Self {
+        let anchor_id = match part {
+            Part::Around(id) => Some(id.as_str().to_owned()),
+            _ => None,
+        };
+        let (offset, total) = match part {
+            Part::Offset(offset) => (Some(*offset), Some(0)),
+            _ => (None, None),
+        };
+        Self {
+            session_key: key.as_str().to_owned(),
+            session_id: None,
+            messages: Vec::new(),
+            anchor: anchor_id.as_ref().map(|_| Anchor::NotFound),
+            truncated: false,
+            dropped_messages: 0,
+            content_truncated: false,
+            content_redacted: false,
+            bytes: 2,
+            offset,
+            next_offset: None,
+            has_more: total.map(|_| false),
+            total_messages: total,
+            anchor_id,
+        }
+    }
+
+    /// What a key without a session has, where there is no store to look into.
+    pub(super) fn none(key: &SessionKey, request: &HistoryRequest) -> Result<Self, HistoryError> {
+        match &request.session_id {
+            Some(given) => Err(HistoryError::NotAWindow { session_id: given.clone(), key: key.as_str().to_owned() }),
+            None => Ok(Self::empty(key, &request.part()?)),
+        }
+    }
+}
+
+impl Bounded for HistoryAnswer {
+    fn cut(&mut self) {
+        // A page is made within its bounds: the anchor must survive, which can't be told any more here.
+        debug_assert!(self.bytes <= MAX_HISTORY_BYTES, "a history page is larger than it may be");
+    }
+}
+
 impl Engine {
     /// Opens a conversation.
     ///
@@ -196,32 +264,33 @@ impl Engine {
     /// [`HistoryError`]: bad input, unknown session, or an unreadable store. An unknown message is an answer with
     /// `anchor: "not_found"`.
     pub fn history(&self, request: &HistoryRequest) -> Result<HistoryAnswer, HistoryError> {
-        if !(1..=MAX_HISTORY_LIMIT).contains(&request.limit) {
-            return Err(HistoryError::Limit);
-        }
-        let part = match (&request.message_id, &request.session_id, request.offset) {
-            (Some(_), _, Some(_)) => return Err(HistoryError::OffsetWithMessage),
-            (None, Some(_), _) => return Err(HistoryError::WindowWithoutMessage),
-            (Some(id), _, None) => Part::Around(MessageId::parse(id)?),
-            (None, None, Some(offset)) => Part::Offset(offset),
-            (None, None, None) => Part::Newest,
-        };
-        self.read(|view| self.history_of(view, &part, request))
+        request.check()?;
+        self.read(|view| {
+            let key = self.key_of(view, &request.key)?;
+            self.history_of(view, &key, request, view.pipeline.redactor())
+        })
     }
 
-    fn history_of(&self, view: &View, part: &Part, request: &HistoryRequest) -> Result<HistoryAnswer, HistoryError> {
-        let key = self.key_of(view, &request.key)?;
-        let windows = view.snapshot.windows(&key)?;
-        let current = view.snapshot.current_window(&key)?;
+    /// The same for a key that is known; one without a session has an empty history.
+    pub(super) fn history_of(
+        &self,
+        view: &View,
+        key: &SessionKey,
+        request: &HistoryRequest,
+        redactor: &Redactor,
+    ) -> Result<HistoryAnswer, HistoryError> {
+        let part = request.part()?;
+        let windows = view.snapshot.windows(key)?;
+        let current = view.snapshot.current_window(key)?;
         let candidates = match &request.session_id {
-            Some(given) => vec![window_of(view, &key, given)?],
+            Some(given) => vec![window_of(view, key, given)?],
             None if matches!(part, Part::Around(_)) => {
                 // The id may stand in any window of the key: the current one first, then newest to oldest.
                 current.into_iter().chain(windows.into_iter().rev().filter(|w| Some(*w) != current)).collect()
             }
             None => current.into_iter().collect(),
         };
-        self.page(view, &key, &candidates, part, request)
+        page(view, key, &candidates, &part, request, redactor)
     }
 
     fn key_of(&self, view: &View, given: &str) -> Result<SessionKey, HistoryError> {
@@ -238,92 +307,72 @@ impl Engine {
         };
         by_id.map(|row| row.session_key.clone()).ok_or_else(|| HistoryError::UnknownSession { given: given.to_owned() })
     }
+}
 
-    fn page(
-        &self,
-        view: &View,
-        key: &SessionKey,
-        windows: &[TranscriptNumber],
-        part: &Part,
-        request: &HistoryRequest,
-    ) -> Result<HistoryAnswer, HistoryError> {
-        let anchor_id = match part {
-            Part::Around(id) => Some(id.as_str().to_owned()),
-            _ => None,
-        };
-        let mut answer = HistoryAnswer {
-            session_key: key.as_str().to_owned(),
-            session_id: None,
-            messages: Vec::new(),
-            anchor: anchor_id.as_ref().map(|_| Anchor::NotFound),
-            truncated: false,
-            dropped_messages: 0,
-            content_truncated: false,
-            content_redacted: false,
-            bytes: 2,
-            offset: None,
-            next_offset: None,
-            has_more: None,
-            total_messages: None,
-            anchor_id,
-        };
-        for &transcript in windows {
-            let Some(session) = view.sessions.get(transcript) else { continue };
-            answer.session_id.get_or_insert_with(|| session.session_id.as_str().to_owned());
-            let conversation = Conversation::read(view, transcript, request.include_tools, part)?;
-            let Some((range, anchor)) = conversation.choose(part, request.limit) else { continue };
-            answer.session_id = Some(session.session_id.as_str().to_owned());
-            self.fill(&mut answer, view, transcript, &conversation, range, anchor)?;
-            if let Part::Offset(offset) = part {
-                let total = conversation.seqs.len();
-                let shown_from = total - offset.min(&total) - answer.messages.len();
-                answer.offset = Some(*offset);
-                answer.total_messages = Some(total);
-                answer.has_more = Some(shown_from > 0);
-                answer.next_offset = (shown_from > 0).then_some(total - shown_from);
-            }
-            return Ok(answer);
+fn page(
+    view: &View,
+    key: &SessionKey,
+    windows: &[TranscriptNumber],
+    part: &Part,
+    request: &HistoryRequest,
+    redactor: &Redactor,
+) -> Result<HistoryAnswer, HistoryError> {
+    let mut answer = HistoryAnswer::empty(key, part);
+    for &transcript in windows {
+        let Some(session) = view.sessions.get(transcript) else { continue };
+        answer.session_id.get_or_insert_with(|| session.session_id.as_str().to_owned());
+        let conversation = Conversation::read(view, transcript, request.include_tools, part)?;
+        let Some((range, anchor)) = conversation.choose(part, request.limit) else { continue };
+        answer.session_id = Some(session.session_id.as_str().to_owned());
+        fill(&mut answer, view, transcript, &conversation, (range, anchor), redactor)?;
+        if let Part::Offset(offset) = part {
+            let total = conversation.seqs.len();
+            let shown_from = total - offset.min(&total) - answer.messages.len();
+            answer.offset = Some(*offset);
+            answer.total_messages = Some(total);
+            answer.has_more = Some(shown_from > 0);
+            answer.next_offset = (shown_from > 0).then_some(total - shown_from);
         }
-        Ok(answer)
+        return Ok(answer);
     }
+    Ok(answer)
+}
 
-    fn fill(
-        &self,
-        answer: &mut HistoryAnswer,
-        view: &View,
-        transcript: TranscriptNumber,
-        conversation: &Conversation,
-        range: Range<usize>,
-        anchor: Option<usize>,
-    ) -> Result<(), HistoryError> {
-        let redactor = view.pipeline.redactor();
-        let mut rendered = Vec::with_capacity(range.len());
-        for &seq in &conversation.seqs[range.clone()] {
-            let message = view
-                .snapshot
-                .with_event(transcript, seq, |row| Rendered::new(&row, redactor, conversation.include_tools))?;
-            rendered.push(message.ok_or_else(|| StoreError::damaged("an event of the active path is missing"))?);
-        }
-        let sizes: Vec<usize> = rendered.iter().map(|r| json_len(&r.message) + 1).collect();
-        let kept = keep_within(&sizes, anchor.map(|a| a - range.start), MAX_HISTORY_BYTES - 2);
-        answer.dropped_messages = rendered.len() - kept.len();
-        answer.anchor = anchor.map(|_| Anchor::Found);
-        for rendered in rendered.into_iter().skip(kept.start).take(kept.len()) {
-            answer.content_truncated |= rendered.truncated;
-            answer.content_redacted |= rendered.redacted;
-            answer.messages.push(rendered.message);
-        }
-        if let [only] = answer.messages.as_mut_slice()
-            && json_len(only) + 2 > MAX_HISTORY_BYTES
-        {
-            only.text = "[message omitted: larger than a history page may be]".to_owned();
-            only.blocks = None;
-            answer.content_truncated = true;
-        }
-        answer.bytes = 1 + answer.messages.iter().map(|message| json_len(message) + 1).sum::<usize>().max(1);
-        answer.truncated = answer.dropped_messages > 0 || answer.content_truncated;
-        Ok(())
+/// Shows the messages of `range`, one of which may be the anchor.
+fn fill(
+    answer: &mut HistoryAnswer,
+    view: &View,
+    transcript: TranscriptNumber,
+    conversation: &Conversation,
+    (range, anchor): (Range<usize>, Option<usize>),
+    redactor: &Redactor,
+) -> Result<(), HistoryError> {
+    let mut rendered = Vec::with_capacity(range.len());
+    for &seq in &conversation.seqs[range.clone()] {
+        let message = view
+            .snapshot
+            .with_event(transcript, seq, |row| Rendered::new(&row, redactor, conversation.include_tools))?;
+        rendered.push(message.ok_or_else(|| StoreError::damaged("an event of the active path is missing"))?);
     }
+    let sizes: Vec<usize> = rendered.iter().map(|r| json_len(&r.message) + 1).collect();
+    let kept = keep_within(&sizes, anchor.map(|a| a - range.start), MAX_HISTORY_BYTES - 2);
+    answer.dropped_messages = rendered.len() - kept.len();
+    answer.anchor = anchor.map(|_| Anchor::Found);
+    for rendered in rendered.into_iter().skip(kept.start).take(kept.len()) {
+        answer.content_truncated |= rendered.truncated;
+        answer.content_redacted |= rendered.redacted;
+        answer.messages.push(rendered.message);
+    }
+    if let [only] = answer.messages.as_mut_slice()
+        && json_len(only) + 2 > MAX_HISTORY_BYTES
+    {
+        only.text = "[message omitted: larger than a history page may be]".to_owned();
+        only.blocks = None;
+        answer.content_truncated = true;
+    }
+    answer.bytes = 1 + answer.messages.iter().map(|message| json_len(message) + 1).sum::<usize>().max(1);
+    answer.truncated = answer.dropped_messages > 0 || answer.content_truncated;
+    Ok(())
 }
 
 fn window_of(view: &View, key: &SessionKey, given: &str) -> Result<TranscriptNumber, HistoryError> {

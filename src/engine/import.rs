@@ -128,9 +128,9 @@ impl From<CheckpointError> for ImportError {
 }
 
 /// Rows of one transaction at most …
-const BATCH_ROWS: usize = 4_096;
+const BATCH_ROWS: usize = 1_024;
 /// … and bytes of lines: the memory of an import beside one line and the index writer's arena.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
+const BATCH_BYTES: usize = 1024 * 1024;
 /// Reports of one kind that a summary lists.
 const MAX_REPORTS: usize = 1_000;
 

@@ -1,16 +1,21 @@
 //! The façade: one agent's store, and each way through it on one screen.
 
+mod copies;
 mod history;
 mod import;
 mod list;
 mod reindex;
 mod search;
 mod status;
+mod stores;
+mod verify;
+mod visible_set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copies::{BackupError, CompactError, Compacted};
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
@@ -19,6 +24,8 @@ pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
 pub use status::{HeldStatus, PendingSession, StatusReport};
+pub use stores::{AskError, Stores};
+pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
 use crate::commit::{
@@ -66,6 +73,32 @@ pub struct OpenOptions {
     pub tuning: Tuning,
 }
 
+impl OpenOptions {
+    fn committer(&self) -> OpenCommitter {
+        #[cfg(feature = "__internal_faults")]
+        let tuning = self.tuning.clone();
+        #[cfg(not(feature = "__internal_faults"))]
+        let tuning = Tuning::default();
+        let repairing = self.repairing.clone();
+        OpenCommitter {
+            files: self.files(),
+            tuning,
+            repairing: Arc::new(move |share| {
+                if let Some(repairing) = &repairing {
+                    repairing(share);
+                }
+            }),
+            create: self.create,
+            busy_timeout: self.busy_timeout,
+            cache_bytes: self.cache_bytes,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            redaction: self.redaction.clone(),
+            analyzer: self.analyzer.clone(),
+            analyzers: self.analyzers.clone(),
+        }
+    }
+}
+
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
@@ -83,6 +116,15 @@ impl Default for OpenOptions {
             #[cfg(feature = "__internal_faults")]
             tuning: Tuning::default(),
         }
+    }
+}
+
+impl OpenOptions {
+    fn files(&self) -> Arc<dyn Files> {
+        #[cfg(feature = "__internal_faults")]
+        return Arc::clone(&self.files);
+        #[cfg(not(feature = "__internal_faults"))]
+        Arc::new(SystemFiles)
     }
 }
 
@@ -209,28 +251,7 @@ impl Engine {
     /// holds it, and what reading it can meet.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let location = StoreLocation::new(root, &options.agent);
-        #[cfg(feature = "__internal_faults")]
-        let (files, tuning) = (Arc::clone(&options.files), options.tuning.clone());
-        #[cfg(not(feature = "__internal_faults"))]
-        let (files, tuning) = (Arc::new(SystemFiles) as Arc<dyn Files>, Tuning::default());
-        let repairing = options.repairing.clone();
-        let open = OpenCommitter {
-            files,
-            tuning,
-            repairing: Arc::new(move |share| {
-                if let Some(repairing) = &repairing {
-                    repairing(share);
-                }
-            }),
-            create: options.create,
-            busy_timeout: options.busy_timeout,
-            cache_bytes: options.cache_bytes,
-            uuid: *uuid::Uuid::new_v4().as_bytes(),
-            redaction: options.redaction.clone(),
-            analyzer: options.analyzer.clone(),
-            analyzers: options.analyzers.clone(),
-        };
-        let committer = Committer::open(location, open)?;
+        let committer = Committer::open(location, options.committer())?;
         if let Some(owner) = &options.owner {
             note_owner(committer.location(), committer.files(), owner);
         }
@@ -406,6 +427,14 @@ pub enum RekeyError {
         /// The key.
         key: SessionKey,
     },
+    /// The new key is one of another agent than this store's.
+    #[error("{key} is no key of agent {agent}; nothing was changed")]
+    OtherAgent {
+        /// The key.
+        key: SessionKey,
+        /// Whose store this is.
+        agent: AgentId,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -419,6 +448,9 @@ impl Engine {
     pub fn rekey(&self, old: &SessionKey, new: &SessionKey) -> Result<u64, RekeyError> {
         if new.is_incognito() {
             return Err(RekeyError::Incognito { key: new.clone() });
+        }
+        if new.agent_part().is_some_and(|agent| agent != self.agent.as_str()) {
+            return Err(RekeyError::OtherAgent { key: new.clone(), agent: self.agent.clone() });
         }
         self.committer.heal()?;
         Ok(self.committer.rekey(old.clone(), new.clone())??)
@@ -456,6 +488,9 @@ fn new_session_id() -> SessionId {
     // A UUID is never blank and never long.
     SessionId::parse(&text).unwrap_or_else(|_| unreachable!("a UUID is a session id"))
 }
+
+#[cfg(test)]
+mod pruning_tests;
 
 #[cfg(test)]
 mod tests {

@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::access::bounds::num_that_fit;
+use crate::access::stages::Bounded;
 use crate::analysis::ExcerptUnit;
 use crate::commit::View;
-use crate::limits::{DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT};
-use crate::model::{MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
+use crate::limits::{
+    DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT, MAX_TOOL_RESULT_BYTES,
+};
+use crate::model::{AgentId, MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
 use crate::search::excerpt::{Excerpt, ExcerptStyle};
 use crate::search::instances::PhraseFinder;
 use crate::search::phrase_set::PhraseSet;
@@ -20,6 +24,7 @@ use crate::search::{Filter, Order, OrdinalSet, Search, SearchFailure, execute};
 use crate::store::{SessionState, StoreError};
 
 use super::Engine;
+use super::visible_set::VisibleSet;
 
 /// What to search for, and within what. [`SearchRequest::new`] gives the defaults.
 #[derive(Debug, Clone)]
@@ -123,6 +128,9 @@ pub enum SearchError {
         /// The key.
         key: SessionKey,
     },
+    /// Explanations count messages of every session of an agent.
+    #[error("an explanation counts messages of sessions that this caller may not see: only the operator can have one")]
+    ExplainRefused,
     /// The search took longer than allowed, or was cancelled.
     #[error("the search was stopped before it was done; allow more time or ask for rarer words")]
     Stopped,
@@ -297,8 +305,16 @@ pub(super) struct Scope {
 }
 
 impl Scope {
+    /// The sessions of a visible set.
+    pub(super) fn visible(view: &View, set: &VisibleSet) -> Self {
+        let sessions = set.num_sessions;
+        let pending = if view.index.rebuilding { sessions } else { set.num_pending };
+        let coverage = Coverage { sessions, searched: sessions - pending, pending };
+        Self { coverage, ordinals: Some(set.ordinals.clone()) }
+    }
+
     /// Every session of the view, or only those with one of `keys`.
-    fn new(view: &View, keys: Option<&[SessionKey]>) -> Self {
+    pub(super) fn new(view: &View, keys: Option<&[SessionKey]>) -> Self {
         let Some(keys) = keys else {
             let sessions = view.sessions.num_with_events();
             let pending = if view.index.rebuilding { sessions } else { view.sessions.num_pending() };
@@ -320,6 +336,64 @@ impl Scope {
     }
 }
 
+impl Bounded for SearchAnswer {
+    fn cut(&mut self) {
+        let kept = num_that_fit(&self.results, MAX_TOOL_RESULT_BYTES);
+        if kept < self.results.len() {
+            self.results.truncate(kept);
+            self.truncated = true;
+        }
+        if self.truncated && self.results.is_empty() {
+            self.reason = Some(EmptyReason::ResponseTooLarge);
+        }
+    }
+}
+
+/// One answer from those of several agents, each with all its hits from the first on: agents in id order, hits in the
+/// order of D10.
+pub(super) fn merge(answers: Vec<(AgentId, SearchAnswer)>, request: &SearchRequest) -> SearchAnswer {
+    let mut merged = SearchAnswer::empty(Coverage::default(), EmptyReason::NoMatch);
+    let mut hits: Vec<(AgentId, Hit)> = Vec::new();
+    let mut no_words = false;
+    for (agent, answer) in answers {
+        merged.coverage.sessions += answer.coverage.sessions;
+        merged.coverage.searched += answer.coverage.searched;
+        merged.coverage.pending += answer.coverage.pending;
+        merged.truncated |= answer.truncated;
+        no_words |= answer.reason == Some(EmptyReason::NoSearchableWords);
+        // What is ignored is the same for all; the answer that is still indexing says that too.
+        if answer.indexing && !merged.indexing || merged.warning.is_none() {
+            merged.warning = answer.warning;
+        }
+        merged.indexing |= answer.indexing;
+        hits.extend(answer.results.into_iter().map(|hit| (agent.clone(), hit)));
+    }
+    hits.sort_by(|(agent_a, a), (agent_b, b)| {
+        let by_score = match request.order {
+            Order::Relevance => b.score.total_cmp(&a.score),
+            Order::Recent => std::cmp::Ordering::Equal,
+        };
+        by_score
+            .then_with(|| b.timestamp.cmp(&a.timestamp))
+            .then_with(|| a.message_id.cmp(&b.message_id))
+            .then_with(|| a.session_id.cmp(&b.session_id))
+            .then_with(|| agent_a.cmp(agent_b))
+    });
+    let wanted = request.offset.saturating_add(request.limit);
+    merged.truncated |= hits.len() > wanted;
+    merged.results = hits.into_iter().take(wanted).skip(request.offset).map(|(_, hit)| hit).collect();
+    merged.reason = merged.results.is_empty().then_some(if no_words {
+        EmptyReason::NoSearchableWords
+    } else if merged.coverage.sessions == 0 {
+        EmptyReason::NoVisibleSessions
+    } else if merged.indexing {
+        EmptyReason::Indexing
+    } else {
+        EmptyReason::NoMatch
+    });
+    merged
+}
+
 impl Engine {
     /// Finds messages. Reads one pinned view: never waits for writers, never starts a rebuild on this thread.
     ///
@@ -327,33 +401,61 @@ impl Engine {
     /// [`SearchError`]: bad input, stopped, or unreadable files. "Nothing found" is an answer, not an error; its
     /// `reason` says why.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        // Bytes of the index that rotted can make its reader panic, and so can a row that the store lacks: neither may
-        // be answered with "nothing", and neither may stay.
-        let read = std::panic::AssertUnwindSafe(|| self.read(|view| self.search_view(view, request)));
-        let answer = match std::panic::catch_unwind(read) {
-            Ok(Err(SearchError::Unreadable { detail })) => return Err(self.discard_index(detail)),
-            Ok(answer) => answer?,
-            Err(_) => return Err(self.discard_index("the index is damaged".to_owned())),
+        self.guarded(|| self.read(|view| self.search_view(view, request)))
+    }
+
+    /// Searches, and sets the index aside where it turns out to be damaged: rotten bytes can make its reader panic, and
+    /// so can a row that the store lacks. Neither may be answered with "nothing", and neither may stay.
+    pub(super) fn guarded(
+        &self,
+        search: impl FnOnce() -> Result<SearchAnswer, SearchError>,
+    ) -> Result<SearchAnswer, SearchError> {
+        let answer = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(search)) {
+            Ok(Err(SearchError::Unreadable { detail })) => Err(self.discard_index(detail)),
+            Ok(answer) => answer,
+            Err(_) => Err(self.discard_index("the index is damaged".to_owned())),
         };
-        if self.committer.has_pending() {
+        if answer.is_ok() && self.committer.has_pending() {
             self.committer.request_reconcile();
         }
-        Ok(answer)
+        answer
     }
 
     fn discard_index(&self, detail: String) -> SearchError {
-        if let Err(error) = self.committer.discard_index() {
+        // While the disk fails it is not the index that is at fault.
+        if !self.committer.is_poisoned()
+            && let Err(error) = self.committer.discard_index()
+        {
             tracing::warn!(%error, "the damaged index could not be set aside");
         }
         SearchError::Unreadable { detail }
     }
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
-        let analyzer = view.pipeline.analyzer();
         request.check()?;
-        let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
         let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
-        let scope = Scope::new(view, keys.as_deref());
+        self.search_in(view, request, Scope::new(view, keys.as_deref()))
+    }
+
+    /// Finds messages of these keys exactly, or of every session; the request's own keys are not looked at.
+    pub(crate) fn search_keys(
+        &self,
+        keys: Option<&[SessionKey]>,
+        request: &SearchRequest,
+    ) -> Result<SearchAnswer, SearchError> {
+        request.check()?;
+        self.guarded(|| self.read(|view| self.search_in(view, request, Scope::new(view, keys))))
+    }
+
+    /// Searches the sessions of `scope` and no other; the request's own keys are not looked at.
+    pub(super) fn search_in(
+        &self,
+        view: &View,
+        request: &SearchRequest,
+        scope: Scope,
+    ) -> Result<SearchAnswer, SearchError> {
+        let analyzer = view.pipeline.analyzer();
+        let query = ParsedQuery::parse(&request.query, analyzer, request.prefix)?;
         let coverage = scope.coverage;
         let ignored = if request.fts5_strict { &[][..] } else { &query.ignored };
         let warning = warning(coverage.pending > 0, ignored);
@@ -385,12 +487,14 @@ impl Engine {
             order: request.order,
             keep: wanted.saturating_add(1),
             explain: request.explain,
+            prune: true,
             stop: &stop,
         };
         let found = execute(&view.index, &search, view)?;
         let truncated = found.ranked.len() > wanted;
         let finder = PhraseFinder::new(&phrases);
         let style = if request.fts5_strict { ExcerptStyle::Fts5 } else { ExcerptStyle::Readable };
+        let redactor = view.pipeline.redactor();
         let mut results = Vec::new();
         for ranked in found.ranked.into_iter().take(wanted).skip(request.offset) {
             if stop() {
@@ -419,7 +523,7 @@ impl Engine {
                 snippet: excerpt.text,
                 score: ranked.score,
                 explain,
-                label: document.label,
+                label: document.label.map(|label| redactor.redact(&label).into_owned()),
                 highlights: excerpt.matches,
             });
         }

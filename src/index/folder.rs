@@ -211,6 +211,17 @@ impl IndexFolder {
         &self.segments
     }
 
+    /// The files whose checksum is wrong, by name.
+    ///
+    /// # Errors
+    /// [`IndexError`] when a file can't be read.
+    pub fn damaged_files(&self) -> Result<Vec<String>, IndexError> {
+        let damaged = self.index.validate_checksum()?;
+        let mut names: Vec<String> = damaged.iter().map(|path| path.display().to_string()).collect();
+        names.sort();
+        Ok(names)
+    }
+
     fn directory(&self) -> FilesDirectory {
         FilesDirectory::new(Arc::clone(&self.place.files), &self.place.path, Arc::clone(&self.gate))
     }
@@ -349,6 +360,25 @@ impl IndexFolder {
         }
         self.load_segments()?;
         Ok(true)
+    }
+
+    /// Rewrites every segment that holds deleted documents without them, and removes the files that are of no use any
+    /// more. What is deleted must have been committed.
+    ///
+    /// # Errors
+    /// [`IndexError`]: the index answers as before; nothing or only a part of it was rewritten.
+    pub fn purge(&mut self) -> Result<(), IndexError> {
+        for merge in std::mem::take(&mut self.merges) {
+            merge.wait()?;
+        }
+        let metas = self.index.searchable_segment_metas()?;
+        let holed: Vec<_> = metas.iter().filter(|meta| meta.has_deletes()).map(tantivy::SegmentMeta::id).collect();
+        let writer = self.writer(CHECKPOINT_ARENA_BYTES)?;
+        if !holed.is_empty() {
+            writer.merge(&holed).wait()?;
+        }
+        writer.garbage_collect_files().wait()?;
+        self.load_segments()
     }
 
     /// Lets the writer and its memory go, unless it holds what no commit has written yet. Running merges are abandoned.

@@ -6,6 +6,7 @@
 mod directory;
 mod folder;
 mod hidden;
+mod impacts;
 mod part;
 mod run;
 mod schema;
@@ -14,7 +15,8 @@ mod view;
 
 pub use folder::{IndexError, IndexFolder, IndexPlace, Payload};
 pub use hidden::Hidden;
+pub use impacts::ImpactsCursor;
 pub use part::{DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 pub use run::{GroupedText, Run, Tail};
-pub use segment::Segment;
+pub use segment::{Segment, SegmentInView};
 pub use view::IndexView;

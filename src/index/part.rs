@@ -5,6 +5,7 @@ use std::io;
 
 use parking_lot::Mutex;
 
+use super::impacts::ImpactsCursor;
 use crate::model::{DocNumber, Ordinal, Role, Timestamp};
 
 /// A document's id within one part, from 0.
@@ -65,10 +66,25 @@ pub trait Part {
         positions: bool,
         each: &mut dyn FnMut(Self::Cursor<'p>),
     ) -> io::Result<()>;
+    /// How much a term can count at most, block by block, where that is worth knowing; it may not be.
+    ///
+    /// `weigh` gives what a frequency counts in a document of a length, under `average_length`: the more, the shorter
+    /// the document is beside the average.
+    fn impacts(
+        &self,
+        term: &str,
+        average_length: f64,
+        weigh: &dyn Fn(u32, u32) -> f64,
+    ) -> io::Result<Option<ImpactsCursor>> {
+        let _ = (term, average_length, weigh);
+        Ok(None)
+    }
     /// Everything known of a document.
     fn facts(&self, doc: LocalDoc) -> DocFacts;
     /// Its exact length in tokens.
     fn length(&self, doc: LocalDoc) -> u32;
+    /// When it was said.
+    fn timestamp(&self, doc: LocalDoc) -> Timestamp;
     /// Its session's ordinal.
     fn ordinal(&self, doc: LocalDoc) -> Ordinal;
     /// Documents of this part that must not be found.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::Hidden;
 use super::part::{DeadDocs, DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 use crate::analysis::TokenText;
-use crate::model::Ordinal;
+use crate::model::{Ordinal, Timestamp};
 
 /// A text's tokens grouped by term: a run of one document that has no number yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -250,6 +250,10 @@ impl Part for RunInView<'_> {
 
     fn length(&self, doc: LocalDoc) -> u32 {
         self.run.docs[doc as usize].length
+    }
+
+    fn timestamp(&self, doc: LocalDoc) -> Timestamp {
+        self.run.docs[doc as usize].timestamp
     }
 
     fn ordinal(&self, doc: LocalDoc) -> Ordinal {

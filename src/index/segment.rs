@@ -11,6 +11,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet as _, InvertedIndexReader, SegmentReader, Term};
 
 use super::Hidden;
+use super::impacts::{ImpactsCache, ImpactsCursor};
 use super::part::{DeadDocs, DocFacts, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 use super::schema::Fields;
 use crate::model::{DocNumber, Ordinal, Role, Timestamp};
@@ -22,6 +23,7 @@ struct Columns {
     role: Column<u64>,
     ordinal: Column<u64>,
     length: Column<u64>,
+    impacts: ImpactsCache,
     /// In memory from the first search on: visited for every match.
     ordinals: OnceLock<Vec<u32>>,
     lengths: OnceLock<Vec<u32>>,
@@ -61,6 +63,7 @@ impl Segment {
                     role: fast.u64("role")?,
                     ordinal: fast.u64("ordinal")?,
                     length: fast.u64("length")?,
+                    impacts: ImpactsCache::default(),
                     ordinals: OnceLock::new(),
                     lengths: OnceLock::new(),
                 })
@@ -170,6 +173,24 @@ impl<'v> SegmentInView<'v> {
             dead: segment.dead_under(hidden)?,
         })
     }
+
+    /// Gives every posting of the segment: term, document, positions. Dead documents' too.
+    ///
+    /// # Errors
+    /// When the segment's files can't be read.
+    pub fn for_each_posting(&self, mut each: impl FnMut(&[u8], LocalDoc, &[u32])) -> io::Result<()> {
+        let mut terms = self.segment.text.terms().range().into_stream()?;
+        let mut positions = Vec::new();
+        while let Some((term, info)) = terms.next() {
+            let mut postings = self.segment.text.read_postings_from_terminfo(info, record_option(true))?;
+            while postings.doc() != NO_MORE_DOCS {
+                postings.positions(&mut positions);
+                each(term, postings.doc(), &positions);
+                postings.advance();
+            }
+        }
+        Ok(())
+    }
 }
 
 fn record_option(positions: bool) -> IndexRecordOption {
@@ -207,13 +228,21 @@ impl Part for SegmentInView<'_> {
         Ok(())
     }
 
+    fn impacts(
+        &self,
+        term: &str,
+        average_length: f64,
+        weigh: &dyn Fn(u32, u32) -> f64,
+    ) -> io::Result<Option<ImpactsCursor>> {
+        self.segment.columns.impacts.get(self, term, || self.cursor(term, false), average_length, weigh)
+    }
+
     fn facts(&self, doc: LocalDoc) -> DocFacts {
         let columns = &self.segment.columns;
-        let timestamp = columns.timestamp.first(doc).unwrap_or(0);
         DocFacts {
             number: DocNumber(columns.number.first(doc).unwrap_or(0)),
             ordinal: self.ordinal(doc),
-            timestamp: Timestamp::from_millis(timestamp).unwrap_or(Timestamp::UNKNOWN),
+            timestamp: self.timestamp(doc),
             role: if columns.role.first(doc) == Some(0) { Role::User } else { Role::Assistant },
             length: self.length(doc),
         }
@@ -221,6 +250,11 @@ impl Part for SegmentInView<'_> {
 
     fn length(&self, doc: LocalDoc) -> u32 {
         self.lengths[doc as usize]
+    }
+
+    fn timestamp(&self, doc: LocalDoc) -> Timestamp {
+        let millis = self.segment.columns.timestamp.first(doc).unwrap_or(0);
+        Timestamp::from_millis(millis).unwrap_or(Timestamp::UNKNOWN)
     }
 
     fn ordinal(&self, doc: LocalDoc) -> Ordinal {

@@ -21,3 +21,11 @@ pub struct SessionFacts {
     /// Last activity as the source states it.
     pub updated_at: Option<Timestamp>,
 }
+
+impl SessionFacts {
+    /// Whether they say where the session comes from.
+    #[must_use]
+    pub fn states_lineage(&self) -> bool {
+        self.owner.is_some() || self.spawned_by.is_some() || self.parent.is_some()
+    }
+}

@@ -51,9 +51,18 @@ impl Bm25 {
 /// What one phrase adds to a document's score.
 #[must_use]
 pub fn phrase_score(idf: f64, frequency: u32, length_norm: f64) -> f64 {
-    let frequency = f64::from(frequency);
-    idf * ((frequency * (K1 + 1.0)) / (frequency + length_norm))
+    idf * saturated(frequency, length_norm)
 }
+
+/// What a frequency counts in a document, before the phrase's idf.
+#[must_use]
+pub fn saturated(frequency: u32, length_norm: f64) -> f64 {
+    let frequency = f64::from(frequency);
+    (frequency * (K1 + 1.0)) / (frequency + length_norm)
+}
+
+/// What no frequency counts more than.
+pub const SATURATION: f64 = K1 + 1.0;
 
 #[cfg(test)]
 mod tests {

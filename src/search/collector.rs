@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::index::DocFacts;
-use crate::model::{MessageId, SessionId, TextSource, TextSourceError};
+use crate::model::{MessageId, SessionId, TextSource, TextSourceError, Timestamp};
 
 /// The order of an answer (D10, D18).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -42,8 +42,8 @@ pub(super) struct Collector<'t> {
     texts: &'t dyn TextSource,
 }
 
-/// Room beyond `keep`, so that a small limit is not cut after every few matches.
-const SLACK: usize = 64;
+/// Room beyond `keep`, so that not every match is sorted in. Little: what must be beaten is known after a cut alone.
+const SLACK: usize = 16;
 
 impl<'t> Collector<'t> {
     pub(super) fn new(order: Order, keep: usize, texts: &'t dyn TextSource) -> Self {
@@ -58,16 +58,23 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// The score a document must reach to be kept, when order is by score and enough are known.
-    pub(super) fn score_threshold(&self) -> Option<f64> {
-        (self.order == Order::Relevance).then(|| self.threshold.map(|(score, _)| score)).flatten()
+    /// The score a document must reach to be kept, and its time where that ties, when order is by score and enough are
+    /// known.
+    pub(super) fn worst(&self) -> Option<(f64, Timestamp)> {
+        let worst = self.threshold.map(|(score, facts)| (score, facts.timestamp));
+        worst.filter(|_| self.order == Order::Relevance)
+    }
+
+    /// Sorts in what was taken since, so that [`Self::worst`] is what it can be.
+    pub(super) fn settle(&mut self) -> Result<(), TextSourceError> {
+        if self.buffer.len() >= self.keep { self.cut() } else { Ok(()) }
     }
 
     /// Takes a document in, if it belongs among the best.
     pub(super) fn collect(&mut self, candidate: Candidate) -> Result<(), TextSourceError> {
         if self.may_keep(candidate.score, &candidate.facts) {
             self.buffer.push(candidate);
-            if self.buffer.len() >= self.keep.saturating_mul(2).max(self.keep + SLACK) {
+            if self.buffer.len() >= self.keep.saturating_add((self.keep / 2).max(SLACK)) {
                 self.cut()?;
             }
         }

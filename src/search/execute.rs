@@ -7,7 +7,8 @@ use super::collector::{Candidate, Collector};
 use super::filter::Filter;
 use super::phrase::{PhraseDocs, phrase_docs};
 use super::phrase_set::{DistinctPhrase, PhraseSet};
-use crate::index::{DocFacts, IndexView, NO_MORE_DOCS, Part};
+use super::pruning::Pruning;
+use crate::index::{DocFacts, IndexView, LocalDoc, NO_MORE_DOCS, Part, PostingCursor};
 use crate::model::{TextSource, TextSourceError};
 
 use super::Order;
@@ -24,6 +25,8 @@ pub struct Search<'q> {
     pub keep: usize,
     /// Whether to keep each hit's frequencies.
     pub explain: bool,
+    /// Whether documents that can't be among the best may be passed over. The answer is the same.
+    pub prune: bool,
     /// Asked now and then; once it says yes the search ends with [`SearchFailure::Stopped`].
     pub stop: &'q dyn Fn() -> bool,
 }
@@ -74,7 +77,7 @@ pub enum SearchFailure {
 }
 
 /// How many documents are visited between two questions whether to stop.
-const STOP_INTERVAL: u32 = 4_096;
+const STOP_INTERVAL: u32 = if cfg!(test) { 64 } else { 4_096 };
 
 /// Runs one search.
 ///
@@ -153,9 +156,9 @@ impl Scorer<'_> {
 }
 
 /// Visits every live, admitted document that holds all phrases.
-fn collect_part<P: Part>(
-    part: &P,
-    docs: Option<Vec<PhraseDocs<P::Cursor<'_>>>>,
+fn collect_part<'p, P: Part>(
+    part: &'p P,
+    docs: Option<Vec<PhraseDocs<P::Cursor<'p>>>>,
     search: &Search<'_>,
     scorer: &Scorer<'_>,
     collector: &mut Collector<'_>,
@@ -165,19 +168,48 @@ fn collect_part<P: Part>(
     let mut by_size: Vec<usize> = (0..docs.len()).collect();
     by_size.sort_by_key(|&i| docs[i].size_hint());
     let Some((&lead, rest)) = by_size.split_first() else { return Ok(()) };
-    let dead = part.dead();
-    let mut freqs = vec![0u32; docs.len()];
-    let mut until_stop = STOP_INTERVAL;
+    let mut pruning = match search.order {
+        Order::Relevance if search.prune && Pruning::pays(docs[lead].size_hint(), search.keep) => {
+            let phrases = search.phrases.distinct().iter().zip(scorer.idfs);
+            Pruning::new(part, phrases.map(|(d, &idf)| (&d.phrase, idf, d.repeats)), scorer.bm25)?
+        }
+        _ => None,
+    };
+    let mut visit = Visit { part, search, scorer, collector, freqs: vec![0; docs.len()], until_stop: STOP_INTERVAL };
+    if let Some(pruning) = &mut pruning
+        && let ([only], [phrase]) = (docs.as_mut_slice(), search.phrases.distinct())
+    {
+        let first = pruning.first_blocks();
+        let (_, again) = phrase_docs(part, &phrase.phrase)?;
+        // What the best blocks hold is hard to beat: most others need not be looked at then.
+        for (from, to) in first {
+            let mut doc = only.seek(from);
+            while doc <= to {
+                if visit.admits(doc) {
+                    visit.document(doc, std::slice::from_ref(only))?;
+                }
+                doc = only.advance();
+            }
+        }
+        visit.collector.settle()?;
+        if let Some(again) = again {
+            *only = again;
+        }
+    }
     let mut doc = docs[lead].doc();
     'docs: while doc != NO_MORE_DOCS {
-        until_stop -= 1;
-        if until_stop == 0 {
-            if (search.stop)() {
-                return Err(SearchFailure::Stopped);
+        visit.ask_whether_to_stop()?;
+        if let Some(pruning) = &mut pruning {
+            let next = pruning.next(doc, visit.collector.worst());
+            if next == NO_MORE_DOCS {
+                break;
             }
-            until_stop = STOP_INTERVAL;
+            if next != doc {
+                doc = docs[lead].seek(next);
+                continue;
+            }
         }
-        if search.filter.admits_session(part.ordinal(doc)) && !dead.contains(doc) {
+        if visit.admits(doc) {
             for &other in rest {
                 let reached = docs[other].seek(doc);
                 if reached == NO_MORE_DOCS {
@@ -188,24 +220,57 @@ fn collect_part<P: Part>(
                     continue 'docs;
                 }
             }
-            for (freq, docs) in freqs.iter_mut().zip(&docs) {
-                *freq = docs.freq();
-            }
-            let score = scorer.score(&freqs, part.length(doc));
-            if collector.score_threshold().is_some_and(|worst| score < worst) {
-                doc = docs[lead].advance();
-                continue;
-            }
-            let facts = part.facts(doc);
-            if search.filter.admits(&facts) && collector.may_keep(score, &facts) {
-                let mut candidate = Candidate::new(facts, score);
-                if search.explain {
-                    candidate.freqs = Some(scorer.pieces.iter().map(|&p| freqs[p]).collect());
-                }
-                collector.collect(candidate)?;
-            }
+            visit.document(doc, &docs)?;
         }
         doc = docs[lead].advance();
     }
     Ok(())
+}
+
+/// What is done with each document of a part.
+struct Visit<'v, 't, P> {
+    part: &'v P,
+    search: &'v Search<'v>,
+    scorer: &'v Scorer<'v>,
+    collector: &'v mut Collector<'t>,
+    /// Of each phrase in the document at hand.
+    freqs: Vec<u32>,
+    until_stop: u32,
+}
+
+impl<P: Part> Visit<'_, '_, P> {
+    fn admits(&self, doc: LocalDoc) -> bool {
+        self.search.filter.admits_session(self.part.ordinal(doc)) && !self.part.dead().contains(doc)
+    }
+
+    fn ask_whether_to_stop(&mut self) -> Result<(), SearchFailure> {
+        self.until_stop -= 1;
+        if self.until_stop == 0 {
+            if (self.search.stop)() {
+                return Err(SearchFailure::Stopped);
+            }
+            self.until_stop = STOP_INTERVAL;
+        }
+        Ok(())
+    }
+
+    /// Scores an admitted document that every phrase stands on, and offers it to the collector.
+    fn document<C: PostingCursor>(&mut self, doc: LocalDoc, docs: &[PhraseDocs<C>]) -> Result<(), SearchFailure> {
+        for (freq, docs) in self.freqs.iter_mut().zip(docs) {
+            *freq = docs.freq();
+        }
+        let score = self.scorer.score(&self.freqs, self.part.length(doc));
+        if self.collector.worst().is_some_and(|(worst, _)| score < worst) {
+            return Ok(());
+        }
+        let facts = self.part.facts(doc);
+        if self.search.filter.admits(&facts) && self.collector.may_keep(score, &facts) {
+            let mut candidate = Candidate::new(facts, score);
+            if self.search.explain {
+                candidate.freqs = Some(self.scorer.pieces.iter().map(|&p| self.freqs[p]).collect());
+            }
+            self.collector.collect(candidate)?;
+        }
+        Ok(())
+    }
 }

@@ -12,8 +12,9 @@ mod filter;
 pub mod instances;
 mod phrase;
 pub mod phrase_set;
+mod pruning;
 pub mod query;
 
 pub use collector::Order;
-pub use execute::{Search, SearchFailure, execute};
+pub use execute::{Found, Search, SearchFailure, execute};
 pub use filter::{Filter, OrdinalSet};

@@ -101,6 +101,15 @@ impl StoreError {
     }
 }
 
+/// Runs a piece of the database's work. It checks checksums only when it repairs, and meets a rotten page with a panic:
+/// that is damage, and must not end the caller.
+pub(super) fn guarded<R>(work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(StoreError::damaged(format!("reading it failed: {}", said.unwrap_or("the database gave up"))))
+    })
+}
+
 impl From<redb::StorageError> for StoreError {
     fn from(error: redb::StorageError) -> Self {
         use redb::StorageError as E;

@@ -4,14 +4,17 @@
 //! snapshots, `write` the one transaction shape. What is stored is documented in `index-schema/store.md`.
 
 mod backend;
+mod copy;
 mod error;
 mod open;
+mod overlay;
 mod read;
 mod rows;
 mod tables;
 mod write;
 
 pub use backend::FileHealth;
+pub use copy::{copy_to, discard_beside, put_in_place, write_beside};
 pub use error::StoreError;
 pub(crate) use open::DEFAULT_CACHE_BYTES;
 pub use open::{Store, StoreLocation, StoreOptions, note_owner};

@@ -8,9 +8,11 @@ use std::time::Duration;
 use redb::{Builder, Database, ReadableDatabase as _};
 
 use super::backend::{Backend, FileHealth};
+use super::error::guarded;
+use super::overlay::Overlay;
 use super::rows::{self, Counters, IndexNotes, SchemaRow, Statistics};
 use super::{Snapshot, StoreError, tables};
-use crate::files::Files;
+use crate::files::{Files, OpenedFile};
 use crate::model::AgentId;
 
 /// redb's page cache, in bytes. Its own default of 1 GiB is far too much for a library.
@@ -57,8 +59,23 @@ impl StoreLocation {
     }
 
     /// A store in the making; it gets its name when it is complete.
-    fn new_database(&self) -> PathBuf {
+    pub(super) fn new_database(&self) -> PathBuf {
         self.folder.join("transcripts.redb.new")
+    }
+
+    /// Makes the names of the agent's folder and those above it durable, up to the one that holds the root. One that
+    /// may not be read can't be synced; it was there before us.
+    pub(super) fn sync_folders_above(&self, files: &dyn Files) -> Result<(), StoreError> {
+        for folder in self.folder.ancestors().take(4) {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            match files.sync_folder(folder) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                    return Err(StoreError::io(format!("syncing the folder {}", folder.display()))(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The holder as its `owner` file says, for messages.
@@ -119,11 +136,41 @@ impl Store {
             }
             opening.create()?;
         }
-        let database = opening.database(&path, false)?;
+        let database = guarded(|| opening.database(&path, false))?;
         // Whoever gave the file its name may have ended before the name was durable.
         options.files.sync_folder(&location.folder).map_err(StoreError::io("syncing the agent's folder"))?;
-        let uuid = check_format(&database)?;
+        let uuid = guarded(|| check_format(&database))?;
         Ok(Self { database, uuid })
+    }
+
+    /// Opens the store of one agent to look at it, and checks the checksum of every page. Nothing on disk is changed:
+    /// what the database would repair is repaired in memory alone. While it is open nobody else can have the store.
+    ///
+    /// Gives what the checksums say is wrong beside what can still be read.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`StoreError::Damaged`] when nothing can be read.
+    pub fn examine(
+        location: &StoreLocation,
+        options: &StoreOptions,
+        repairing: Arc<dyn Fn(f64) + Send + Sync>,
+    ) -> Result<(Self, Option<String>), StoreError> {
+        let path = location.database();
+        let exists = options.files.exists(&path);
+        if !exists.map_err(StoreError::io(format!("looking for {}", path.display())))? {
+            return Err(StoreError::Missing { path: location.folder.clone() });
+        }
+        let health = Arc::default();
+        let mut opening = Opening { location, options, health: &health, repairing, waited: Duration::ZERO };
+        let mut database = guarded(|| opening.unchanged(&path))?;
+        let checked = guarded(|| Ok(database.check_integrity()))?;
+        let uuid = guarded(|| check_format(&database))?;
+        let damage = match checked {
+            Ok(true) => None,
+            Ok(false) => Some("a checksum is wrong: what was committed last can't be read".to_owned()),
+            Err(error) => return Err(error.into()),
+        };
+        Ok((Self { database, uuid }, damage))
     }
 
     /// The 16 bytes that tie an index folder to this store.
@@ -193,7 +240,7 @@ impl Opening<'_> {
         let database = self.database(&new, true)?;
         write_format(&database, self.options)?;
         drop(database);
-        self.sync_folders_above()?;
+        self.location.sync_folders_above(files)?;
         files.rename(&new, &self.location.database()).map_err(StoreError::io("naming the new store"))?;
         // Whoever waits for the lock, or makes it anew, finds the store made.
         let _ = files.remove_file(&lock);
@@ -202,6 +249,22 @@ impl Opening<'_> {
 
     /// Opens one file as a database, waiting for whoever has it.
     fn database(&mut self, path: &Path, create: bool) -> Result<Database, StoreError> {
+        let health = Arc::clone(self.health);
+        self.database_over(path, create, |file| Backend::new(file, Arc::clone(&health)))
+    }
+
+    /// The same without changing the file, whatever is done with the database.
+    fn unchanged(&mut self, path: &Path) -> Result<Database, StoreError> {
+        let health = Arc::clone(self.health);
+        self.database_over(path, false, |file| Ok(Overlay::new(Backend::new(file, Arc::clone(&health))?)?))
+    }
+
+    fn database_over<B: redb::StorageBackend>(
+        &mut self,
+        path: &Path,
+        create: bool,
+        backend: impl Fn(OpenedFile) -> Result<B, redb::DatabaseError>,
+    ) -> Result<Database, StoreError> {
         let files = &*self.options.files;
         if !create {
             let len = files.len_bytes(path).map_err(StoreError::io(format!("looking at {}", path.display())))?;
@@ -215,9 +278,16 @@ impl Opening<'_> {
         builder.set_repair_callback(move |session| repairing(session.progress()));
         loop {
             let file = files.open(path, create).map_err(StoreError::io(format!("opening {}", path.display())))?;
-            let opened = Backend::new(file, Arc::clone(self.health)).and_then(|b| builder.create_with_backend(b));
+            let identity = files.identity(&file).map_err(StoreError::io(format!("looking at {}", path.display())))?;
+            let opened = backend(file).and_then(|backend| builder.create_with_backend(backend));
             match opened {
-                Ok(database) => return Ok(database),
+                Ok(database) => {
+                    let same = files.is_at(identity, path);
+                    if same.map_err(StoreError::io(format!("looking at {}", path.display())))? {
+                        return Ok(database);
+                    }
+                    // It was replaced while we waited for its lock.
+                }
                 Err(redb::DatabaseError::DatabaseAlreadyOpen) => self.wait()?,
                 Err(other) => return Err(other.into()),
             }
@@ -232,21 +302,6 @@ impl Opening<'_> {
         }
         std::thread::sleep(BUSY_POLL);
         self.waited += BUSY_POLL;
-        Ok(())
-    }
-
-    /// Makes the names of the agent's folder and those above it durable, up to the one that holds the root. One that
-    /// may not be read can't be synced; it was there before us.
-    fn sync_folders_above(&self) -> Result<(), StoreError> {
-        for folder in self.location.folder.ancestors().take(4) {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            match self.options.files.sync_folder(folder) {
-                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                    return Err(StoreError::io(format!("syncing the folder {}", folder.display()))(error));
-                }
-                _ => {}
-            }
-        }
         Ok(())
     }
 }

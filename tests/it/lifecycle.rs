@@ -131,6 +131,10 @@ fn a10_a_renamed_session_is_found_under_the_new_key_alone() {
     assert!(matches!(engine.rekey(&key("old"), &key("taken")), Err(RekeyError::Refused(_))));
     assert!(matches!(engine.rekey(&key("nobody"), &key("x")), Err(RekeyError::Refused(_))));
     assert!(matches!(engine.rekey(&key("old"), &key("dashboard:incognito-1")), Err(RekeyError::Incognito { .. })));
+    assert!(matches!(
+        engine.rekey(&key("old"), &SessionKey::parse("agent:work:x").unwrap()),
+        Err(RekeyError::OtherAgent { .. })
+    ));
     assert_eq!(engine.rekey(&key("old"), &key("new")).unwrap(), 2);
     let by_key = |name: &str| {
         let mut request = SearchRequest::new("otter");

@@ -14,20 +14,26 @@
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`import_rules`]: which part of the code may name which.
 //! - [`lifecycle`]: every way a transcript changes.
+//! - [`mcp`]: the program on a session's eyes, and the MCP server frame by frame.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
 //! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
 //! - [`reindex`]: a store that gets another analyzer or redaction.
+//! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`tree`]: which rows of a session are on the active branch.
+//! - [`visibility`]: who may see what, by the rules alone.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
+//! - [`upkeep`]: verify, compact, backup.
 //!
-//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the
-//! judge of parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
-//! runs the real program, [`random`] is seeded, and [`data`] finds what is not part of the repository by environment variables; without them the tests that need it say so and
+//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the judge of
+//! parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the
+//! store it is imported into, [`program`] runs the real program, [`random`] is seeded, [`world`] fills the stores of
+//! several agents, [`json_schema`] holds answers against JSON schemas, and [`data`] finds what is not part of the
+//! repository by environment variables; without them the tests that need it say so and
 //! pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -50,7 +56,9 @@ mod import_gemini_cli;
 mod import_openclaw;
 mod import_rules;
 mod imported;
+mod json_schema;
 mod lifecycle;
+mod mcp;
 mod options;
 mod oracle;
 mod plain_scan;
@@ -63,6 +71,11 @@ mod recovery;
 mod redaction;
 mod regressions;
 mod reindex;
+mod requester;
 mod schema;
+mod tools;
 mod tree;
 mod unicode_runs;
+mod upkeep;
+mod visibility;
+mod world;

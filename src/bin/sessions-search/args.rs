@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::caller::CallerArgs;
+
 /// Keep AI agents' conversation transcripts and find words in them.
 #[derive(Debug, Parser)]
 #[command(name = "sessions-search", version, about, max_term_width = 100)]
@@ -11,9 +13,9 @@ pub(crate) struct Cli {
     /// Root folder of the store [default: $SESSIONS_SEARCH_STORE, else the platform's data folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
-    /// Whose sessions
-    #[arg(long, global = true, value_name = "ID", default_value = "main")]
-    pub(crate) agent: String,
+    /// Whose sessions [default: main]
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) agent: Option<String>,
     /// Print exactly one JSON value (one a line for `append`)
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -25,6 +27,13 @@ pub(crate) struct Cli {
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Whether an agent was named, not left at its default.
+    pub(crate) fn names_agent(&self) -> bool {
+        self.agent.is_some()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +70,14 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
+    /// Serve the tools to a model: MCP on standard input and output
+    Mcp(McpArgs),
+    /// Compare index and transcripts both ways; changes nothing
+    Verify(VerifyArgs),
+    /// Give back the space of what was deleted
+    Compact,
+    /// Copy the transcripts into another folder, while the store is in use
+    Backup(BackupArgs),
     /// Index everything anew, with another analyzer or redaction where asked for
     Reindex(ReindexArgs),
 }
@@ -185,6 +202,8 @@ pub(crate) struct SearchArgs {
     /// Show n, idf, f and length for each piece and hit
     #[arg(long)]
     pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -218,6 +237,8 @@ pub(crate) struct HistoryArgs {
     /// Keep tool results
     #[arg(long)]
     pub(crate) include_tools: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -228,6 +249,17 @@ pub(crate) struct SessionsArgs {
     /// Sessions at most
     #[arg(long, value_name = "N", default_value = "50")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Answer as the operator: every session of the agent
+    #[arg(long, conflicts_with = "caller")]
+    pub(crate) operator: bool,
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -294,4 +326,21 @@ pub(crate) struct DeleteArgs {
     /// Skip the question at a terminal
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Also erase the text from index, free pages and set-aside files
+    #[arg(long)]
+    pub(crate) purge: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Also compare every posting of the index, and answers to real queries with a plain scan
+    #[arg(long)]
+    pub(crate) deep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The folder of the copy: a store root of its own
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }

@@ -3,7 +3,8 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, DeleteError, HistoryError, IdError, ImportError, ListError, RekeyError, SearchError, StoreError,
+    AppendError, AskError, BackupError, CompactError, DeleteError, HistoryError, IdError, ImportError, ListError,
+    Refusal, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -12,14 +13,14 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const NOTHING: u8 = 1;
 /// Bad input or usage.
 pub(crate) const USAGE: u8 = 2;
+/// Not for this caller.
+const FORBIDDEN: u8 = 3;
 /// Store busy.
 const BUSY: u8 = 4;
 /// Store damaged.
-const DAMAGED: u8 = 5;
+pub(crate) const DAMAGED: u8 = 5;
 /// Input or output failed.
 const IO: u8 = 6;
-/// Refused.
-const FORBIDDEN: u8 = 3;
 /// A bug.
 const BUG: u8 = 70;
 
@@ -58,6 +59,19 @@ impl Failure {
     /// The `status` of the error as JSON.
     pub(crate) fn status(&self) -> &'static str {
         if matches!(self, Self::Forbidden(_)) { "forbidden" } else { "error" }
+    }
+
+    /// The same, after something that was done before.
+    pub(crate) fn after(self, done: &str) -> Self {
+        let said = |text: String| format!("{done}: {text}");
+        match self {
+            Self::Input(text) => Self::Input(said(text)),
+            Self::Forbidden(text) => Self::Forbidden(said(text)),
+            Self::Busy(text) => Self::Busy(said(text)),
+            Self::Damaged(text) => Self::Damaged(said(text)),
+            Self::Io(text) => Self::Io(said(text)),
+            other => other,
+        }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -121,12 +135,32 @@ impl From<SearchError> for Failure {
     }
 }
 
+impl From<CompactError> for Failure {
+    fn from(error: CompactError) -> Self {
+        match error {
+            CompactError::Store(error) => error.into(),
+            CompactError::InUse { .. } => Self::Busy(error.to_string()),
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
 impl From<HistoryError> for Failure {
     fn from(error: HistoryError) -> Self {
         match error {
             HistoryError::Store(error) => error.into(),
             HistoryError::Incognito { .. } => Self::Forbidden(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl<E: Into<Self>> From<AskError<E>> for Failure {
+    fn from(error: AskError<E>) -> Self {
+        match error {
+            AskError::Refused(refusal @ Refusal::Forbidden(_)) => Self::Forbidden(refusal.to_string()),
+            AskError::Refused(refusal) => Self::Input(refusal.to_string()),
+            AskError::Failed(error) => error.into(),
         }
     }
 }
@@ -145,4 +179,4 @@ macro_rules! from_operation {
     )+};
 }
 
-from_operation!(AppendError, DeleteError, ListError, RekeyError);
+from_operation!(AppendError, BackupError, DeleteError, ListError, RekeyError);

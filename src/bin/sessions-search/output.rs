@@ -342,7 +342,7 @@ fn indented(to: &mut String, text: &str) {
 }
 
 /// Text of a transcript can't move the cursor, set the title or hide what stands beside it.
-fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if is_control(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 

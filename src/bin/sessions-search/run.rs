@@ -8,18 +8,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Deleted, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError, ImportFormat,
-    ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Redaction,
-    ReindexRequest, RejectedPattern, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey,
-    StatusReport, StoreError,
+    AgentId, AppendRequest, Deleted, EmptyReason, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError,
+    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order,
+    Redaction, ReindexRequest, RejectedPattern, Requester, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId,
+    SessionKey, StatusReport, StoreError, Stores,
 };
 
 use crate::args::{
-    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff,
-    OrderChoice, PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, McpArgs,
+    OnOff, OrderChoice, PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
+use crate::caller::CallerArgs;
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
+use crate::mcp::Server;
 use crate::output::{Output, counted, shell_word};
 
 /// What `rekey`, `archive` and `unarchive` changed.
@@ -33,8 +35,9 @@ const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
-    let agent = AgentId::parse(&cli.agent)?;
-    let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, output };
+    let named_agent = cli.agent.as_deref().map(AgentId::parse).transpose()?;
+    let agent = named_agent.clone().unwrap_or_default();
+    let place = Place { root: store_root(cli.store.as_ref())?, call: call(cli, &agent), agent, named_agent, output };
     match &cli.command {
         Command::Init(args) => place.init(args),
         Command::Import(args) => place.import(args),
@@ -48,17 +51,23 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unarchive(args) => place.set_archived(&args.key, false),
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
+        Command::Mcp(args) => place.mcp(args),
+        Command::Verify(args) => place.verify(args.deep),
+        Command::Compact => place.compact(),
+        Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),
         Command::Reindex(args) => place.reindex(args),
     }
 }
 
 /// Where a command works, and how it speaks.
-struct Place<'o> {
-    root: PathBuf,
+pub(crate) struct Place<'o> {
+    pub(crate) root: PathBuf,
     /// How the program is called to work at the same place, for commands that are printed.
     call: String,
-    agent: AgentId,
-    output: &'o Output,
+    pub(crate) agent: AgentId,
+    /// The same, only where the command line names it.
+    named_agent: Option<AgentId>,
+    pub(crate) output: &'o Output,
 }
 
 fn call(cli: &Cli, agent: &AgentId) -> String {
@@ -88,7 +97,7 @@ impl Place<'_> {
         Engine::open(&self.root, options)
     }
 
-    fn options(&self) -> OpenOptions {
+    pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
@@ -100,6 +109,12 @@ impl Place<'_> {
         options
     }
 
+    /// The session on whose eyes the command is, and the stores it asks.
+    fn seen_by(&self, caller: &CallerArgs) -> Result<Option<(Requester, Stores)>, Failure> {
+        let requester = caller.requester(self.named_agent.as_ref())?;
+        Ok(requester.map(|requester| (requester, Stores::new(&self.root, self.options()))))
+    }
+
     /// For reading: a missing store is an answer, not an error (D21).
     fn open_existing(&self) -> Result<Option<Engine>, Failure> {
         match self.open(&self.root, false) {
@@ -109,7 +124,7 @@ impl Place<'_> {
         }
     }
 
-    fn note_missing(&self) {
+    pub(crate) fn note_missing(&self) {
         self.output.note(&format!("no store of agent {} at {}", self.agent, self.root.display()));
     }
 
@@ -238,8 +253,12 @@ impl Place<'_> {
     fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
         let request = search_request(args)?;
         request.check()?;
+        let seen_by = self.seen_by(&args.caller)?;
         if !args.from.is_empty() {
-            return self.search_files(&args.from, &request);
+            return self.search_files(&args.from, &request, seen_by.map(|(requester, _)| requester));
+        }
+        if let Some((requester, stores)) = seen_by {
+            return self.search_as(&requester, &stores, &request, args.wait);
         }
         let Some(engine) = self.open_existing()? else {
             self.note_missing();
@@ -257,6 +276,31 @@ impl Place<'_> {
         Ok(code)
     }
 
+    fn search_as(
+        &self,
+        requester: &Requester,
+        stores: &Stores,
+        request: &SearchRequest,
+        wait: bool,
+    ) -> Result<u8, Failure> {
+        let wait_for = |timeout| match stores.engine(requester.agent()) {
+            Ok(Some(engine)) => engine.wait_for_indexing(timeout),
+            _ => true,
+        };
+        if wait && !wait_for(Duration::MAX) {
+            self.output.note("note: indexing is not done yet");
+        }
+        let answer = stores.search_as(requester, request)?;
+        if answer.reason == Some(EmptyReason::NoStore) {
+            self.output.note(&format!("no store of agent {} at {}", requester.agent(), self.root.display()));
+        }
+        let code = self.answer(&answer, None)?;
+        if answer.indexing {
+            wait_for(WORK_ON);
+        }
+        Ok(code)
+    }
+
     fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
         if self.output.is_json() {
             self.output.json(answer)?;
@@ -267,12 +311,21 @@ impl Place<'_> {
     }
 
     /// Searches files through a store that goes away again.
-    fn search_files(&self, paths: &[PathBuf], request: &SearchRequest) -> Result<u8, Failure> {
+    fn search_files(
+        &self,
+        paths: &[PathBuf],
+        request: &SearchRequest,
+        requester: Option<Requester>,
+    ) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
         let engine = self.open(folder.path(), true)?;
         let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
         if summary.rejected_total > 0 {
             self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
+        }
+        if let Some(requester) = requester {
+            let stores = Stores::with_open(folder.path(), self.options(), vec![engine]);
+            return self.search_as(&requester, &stores, request, false);
         }
         for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
             let them = counted(*sessions, "session");
@@ -282,16 +335,19 @@ impl Place<'_> {
     }
 
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
-        let Some(engine) = self.open_existing()? else {
-            return Err(self.no_session(&args.key));
-        };
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
         request.session_id.clone_from(&args.session_id);
         request.limit = args.limit;
         request.offset = args.offset;
         request.include_tools = args.include_tools;
-        let page = engine.history(&request)?;
+        request.check()?;
+        let page = if let Some((requester, stores)) = self.seen_by(&args.caller)? {
+            stores.history_as(&requester, &request)?.into_inner()
+        } else {
+            let engine = self.open_existing()?.ok_or_else(|| self.no_session(&args.key))?;
+            engine.history(&request)?
+        };
         if self.output.is_json() {
             self.output.json(&page)?;
         } else {
@@ -303,12 +359,13 @@ impl Place<'_> {
     fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {
         let request = ListRequest { archived: args.archived, limit: args.limit, ..ListRequest::default() };
         request.check()?;
-        let list = match self.open_existing()? {
-            Some(engine) => engine.sessions(&request)?,
-            None => {
-                self.note_missing();
-                sessions_search::SessionList { count: 0, sessions: Vec::new() }
-            }
+        let list = if let Some((requester, stores)) = self.seen_by(&args.caller)? {
+            stores.sessions_as(&requester, &request)?.into_inner()
+        } else if let Some(engine) = self.open_existing()? {
+            engine.sessions(&request)?
+        } else {
+            self.note_missing();
+            sessions_search::SessionList::default()
         };
         if self.output.is_json() {
             self.output.json(&list)?;
@@ -379,6 +436,11 @@ impl Place<'_> {
             (None, Some(id)) => engine.delete_session(&SessionId::parse(id)?, now())?,
             (None, None) => return Err(Failure::Input("give --session-key or --session-id".into())),
         };
+        if args.purge
+            && let Err(failure) = self.compacted(&engine)
+        {
+            return Err(failure.after("deleted; its text is still in the store's files until `compact` is done"));
+        }
         self.deleted(deleted)
     }
 
@@ -411,7 +473,7 @@ impl Place<'_> {
     }
 
     /// The store, where a command needs one to change something in it.
-    fn open_to_change(&self) -> Result<Engine, Failure> {
+    pub(crate) fn open_to_change(&self) -> Result<Engine, Failure> {
         self.open_existing()?.ok_or_else(|| Failure::Input("there is no store yet; nothing was changed".into()))
     }
 
@@ -441,6 +503,18 @@ impl Place<'_> {
             return Ok(NOTHING);
         }
         self.deleted(engine.prune(before, now())?)
+    }
+
+    /// Serves until standard input ends. Without a session it sees this agent's sessions, and no other agent's.
+    fn mcp(&self, args: &McpArgs) -> Result<u8, Failure> {
+        let requester = match args.caller.requester(self.named_agent.as_ref())? {
+            Some(requester) => requester,
+            None if args.operator => Requester::operator(self.agent.clone()),
+            None => Requester::of_agent(self.agent.clone()),
+        };
+        let stores = Stores::new(&self.root, self.options());
+        Server { stores, requester }.serve()?;
+        Ok(DONE)
     }
 
     fn status(&self) -> Result<u8, Failure> {
