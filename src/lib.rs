@@ -127,14 +127,14 @@ pub use access::{AgentToAgent, Requester, RequesterError, SandboxClamp, Visibili
 pub use analysis::{
     Analyzer, AnalyzerNameTaken, Analyzers, Cjk, ExcerptUnit, Phrase, PhraseTerm, TermMatch, Token, UnicodeWord,
 };
-pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefusal};
+pub use commit::{AppendRefusal, CheckpointError, Deleted, Durability, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, AskError, BackupError, CompactError, Compacted, Coverage, DeleteError,
     EmptyReason, Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError,
     HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress,
     ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation,
-    ReindexRequest, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
-    StatusReport, Stores, VerifyReport,
+    ReindexRequest, RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
+    SkippedFile, StatusReport, Stores, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{

@@ -1,5 +1,6 @@
 //! Storing events: session, ids, parent, time, and the documents they bring or take away (contract §1.7, §4.2).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::commit::prepare::{PreparedEvent, SearchableText, TextPipeline};
@@ -11,6 +12,7 @@ use crate::store::{
 use crate::transcript::{Event, EventKind, Forward, Head, Parent, ParentLink, TreeRow, TreeScan, same_json_value};
 
 use super::checkpoint::CheckpointError;
+use super::lifecycle::begin_anew;
 use super::{Committer, Tuning};
 
 /// The session that events go to.
@@ -76,12 +78,14 @@ enum Origin {
     /// A file: rows stay as they are, and a session that needs resolving waits for the end of its import. With `bulk`
     /// a new session stays hidden until its documents are in the index, past the tail.
     Import { now: Timestamp, bulk: bool },
+    /// The API, all rows of a session at once: they stay as they are, and are resolved together.
+    Replacement { now: Timestamp },
 }
 
 impl Origin {
     fn now(self) -> Timestamp {
         match self {
-            Self::Live { now } | Self::Import { now, .. } => now,
+            Self::Live { now } | Self::Import { now, .. } | Self::Replacement { now } => now,
         }
     }
 }
@@ -116,6 +120,31 @@ impl Committer {
         self.wait_for_room()?;
         let store = self.storing(Origin::Live { now });
         self.submit(move |transaction| store.events(transaction, &target, &events))
+    }
+
+    /// Puts `events` in the place of everything a session holds, in one transaction; key, names and lineage stay. What
+    /// was there can't be found when this returns, what is new can, up to the bound of D17; above it the session is
+    /// rebuilt in the background. `None`: there is no such session.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the session is as it was, unless it is [`StoreError::OutcomeUnknown`].
+    pub fn replace(
+        &self,
+        id: SessionId,
+        events: Vec<PreparedEvent>,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Result<Appended, AppendRefusal>>>, StoreError> {
+        self.wait_for_room()?;
+        let store = self.storing(Origin::Replacement { now });
+        self.submit(move |transaction| {
+            let Some(transcript) = transaction.tables.transcript(&id)? else { return Ok(None) };
+            let Some(old) = transaction.session(transcript)?.cloned() else { return Ok(None) };
+            let num_rows = old.next_seq + events.len() as u64;
+            let bytes = old.event_bytes + events.iter().map(|event| event.raw.len() as u64).sum::<u64>();
+            let current = begin_anew(transaction, transcript, old.clone(), old.updated_at)?;
+            let outcomes = store.replacement(transaction, current, &events, store.resolves_at_once(num_rows, bytes))?;
+            Ok(Some(outcomes))
+        })
     }
 
     /// Stores events of several sources and notes how far each has been read, in one transaction. With `bulk`, new
@@ -154,6 +183,20 @@ impl Committer {
     }
 }
 
+/// The first of these events that has the id of an earlier one and says something else: which is meant nobody knows.
+#[must_use]
+pub fn first_conflict(events: &[PreparedEvent]) -> Option<(usize, AppendRefusal)> {
+    let mut seen: HashMap<&MessageId, &[u8]> = HashMap::new();
+    events.iter().enumerate().filter(|(_, prepared)| prepared.event.kind != EventKind::Header).find_map(
+        |(i, prepared)| {
+            let id = prepared.event.id.as_ref()?;
+            let first = seen.insert(id, &prepared.raw)?;
+            let conflict = !same_json_value(first, &prepared.raw);
+            conflict.then(|| (i, AppendRefusal::Conflict { id: id.clone() }))
+        },
+    )
+}
+
 /// How events are stored, whichever they are.
 struct Storing {
     tuning: Tuning,
@@ -187,6 +230,42 @@ impl Storing {
         }
         transaction.set_session(transcript, session);
         Ok(Ok(outcomes))
+    }
+
+    /// Stores every row of a session that was emptied for them, and resolves them once, at the end.
+    fn replacement(
+        &self,
+        transaction: &mut Transaction<'_, '_>,
+        transcript: TranscriptNumber,
+        events: &[PreparedEvent],
+        at_once: bool,
+    ) -> Result<Vec<Result<Appended, AppendRefusal>>, StoreError> {
+        let Some(mut session) = transaction.session(transcript)?.cloned() else {
+            return Err(StoreError::damaged("a session is not there that was just made"));
+        };
+        let mut outcomes = Vec::with_capacity(events.len());
+        if !at_once {
+            mark_pending(transaction, &mut session, PendingReason::Rewind)?;
+        }
+        // Until all rows are there nothing is known of the path.
+        session.head = None;
+        let mut writer = EventWriter { transaction, how: self, transcript, session: &mut session };
+        for prepared in events {
+            outcomes.push(writer.store(prepared)?);
+        }
+        if at_once {
+            writer.resolve_now()?;
+            for place in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
+                let (Appended::Stored(place) | Appended::Known(place)) = place;
+                place.indexed = transaction.tables.active_document(transcript, place.seq)?.is_some();
+            }
+        }
+        transaction.set_session(transcript, session);
+        Ok(outcomes)
+    }
+
+    fn resolves_at_once(&self, num_rows: u64, bytes: u64) -> bool {
+        num_rows <= self.tuning.sync_resolve_events && bytes <= self.tuning.sync_resolve_bytes
     }
 }
 
@@ -311,6 +390,7 @@ impl EventWriter<'_, '_, '_> {
                 self.session.head = Some(head);
                 false
             }
+            Forward::Resolve if matches!(self.how.origin, Origin::Replacement { .. }) => false,
             Forward::Resolve => self.resolve(seq)?,
         };
         Ok(Ok(Appended::Stored(EventPlace { seq, message_id: event.id.clone(), indexed })))
@@ -361,7 +441,7 @@ impl EventWriter<'_, '_, '_> {
     /// says nothing the tree makes it a child of the leaf.
     fn parent_of(&mut self, event: &Event) -> Result<Option<Parent>, StoreError> {
         let may_be_stale = matches!(event.parent, ParentLink::Stated(Parent::Below(_)));
-        if matches!(self.how.origin, Origin::Import { .. }) || !may_be_stale {
+        if !matches!(self.how.origin, Origin::Live { .. }) || !may_be_stale {
             return Ok(None);
         }
         if self.session.head.is_none() {
@@ -418,12 +498,10 @@ impl EventWriter<'_, '_, '_> {
     /// now; above it, and during an import, the session is hidden until it is rebuilt. Tells whether the event `seq`
     /// can be found.
     fn resolve(&mut self, seq: u64) -> Result<bool, StoreError> {
-        let tuning = &self.how.tuning;
-        let small = self.session.next_seq <= tuning.sync_resolve_events
-            && self.session.event_bytes <= tuning.sync_resolve_bytes;
+        let small = self.how.resolves_at_once(self.session.next_seq, self.session.event_bytes);
         let reason = match self.how.origin {
             Origin::Import { .. } => PendingReason::Import,
-            Origin::Live { .. } => PendingReason::Rewind,
+            Origin::Live { .. } | Origin::Replacement { .. } => PendingReason::Rewind,
         };
         if !self.is_ready() || reason == PendingReason::Import || !small {
             match self.session.state {
@@ -436,6 +514,12 @@ impl EventWriter<'_, '_, '_> {
             self.session.head = None;
             return Ok(false);
         }
+        self.resolve_now()?;
+        Ok(self.transaction.tables.active_document(self.transcript, seq)?.is_some())
+    }
+
+    /// Reads the rows of the session, and takes away and adds the documents that make the difference.
+    fn resolve_now(&mut self) -> Result<(), StoreError> {
         let resolution = self.scan()?.resolve();
         let path: std::collections::BTreeSet<u64> = resolution.path.iter().copied().collect();
         self.session.head = Some(resolution.head);
@@ -458,7 +542,7 @@ impl EventWriter<'_, '_, '_> {
                 add_document(self.transaction, self.session, self.transcript, &message.indexed())?;
             }
         }
-        Ok(self.transaction.tables.active_document(self.transcript, seq)?.is_some())
+        Ok(())
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct IndexState {
     pub(super) bulk: Vec<TranscriptNumber>,
     /// Documents of these.
     pub(super) num_bulk_documents: usize,
+    /// Set while it is worked on; what a panic leaves set is settled first, like a failure.
+    pub(super) working: bool,
     /// Set by a failure until it is known what the folder holds.
     pub(super) unsettled: bool,
     /// While the index is rebuilt: the first document number that the rebuild need not reach.
@@ -56,16 +58,19 @@ pub enum CheckpointError {
 }
 
 impl Committer {
-    /// Works on the index, and after an error looks at what the folder really holds before anything else is done.
+    /// Works on the index; after an error or a panic nothing else is done before it is known what the folder really
+    /// holds.
     fn with_index<R>(
         &self,
         work: impl FnOnce(&mut IndexState) -> Result<R, CheckpointError>,
     ) -> Result<R, CheckpointError> {
         let mut state = self.index.lock();
-        if state.unsettled {
+        if state.unsettled || state.working {
             self.settle_folder(&mut state)?;
         }
+        state.working = true;
         let result = work(&mut state);
+        state.working = false;
         if result.is_err() {
             state.unsettled = true;
             if let Err(error) = self.settle_folder(&mut state) {
@@ -204,9 +209,10 @@ impl Committer {
         Ok(())
     }
 
-    /// Notes the confirmed checkpoint and the one that begins, and freezes the tail in the same transaction.
+    /// Notes the confirmed checkpoint and the one that begins, and freezes the tail in the same transaction. It takes to
+    /// the disk whatever was deferred: the index must hold nothing that redb may still lose.
     fn write_intent(&self, covered: IndexNote, freeze: bool) -> Result<IndexNote, StoreError> {
-        self.submit(move |transaction| {
+        self.submit_durably(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
             let checkpoint = last + 1;
@@ -267,6 +273,7 @@ impl Committer {
             }
         }
         state.unsettled = false;
+        state.working = false;
         Ok(())
     }
 
@@ -294,16 +301,16 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`] when it can't be set aside.
     pub fn discard_index(&self) -> Result<(), CheckpointError> {
-        self.with_index(|state| {
-            if state.rebuild_until.is_some() {
-                return Ok(());
-            }
-            state.folder = None;
-            state.take_bulk();
-            self.begin_index_rebuild(state)?;
-            IndexFolder::set_aside(&self.index_place()).map_err(IndexError::from)?;
-            Ok(())
-        })?;
+        // Not through `with_index`: to settle what the folder holds is to open what is damaged.
+        let mut state = self.index.lock();
+        state.unsettled = true;
+        state.folder = None;
+        state.take_bulk();
+        self.begin_index_rebuild(&mut state)?;
+        IndexFolder::set_aside(&self.index_place()).map_err(IndexError::from)?;
+        state.unsettled = false;
+        state.working = false;
+        drop(state);
         self.request_reconcile();
         Ok(())
     }
@@ -362,7 +369,7 @@ impl Committer {
             return Err(error.into());
         }
         let covered = state.covered;
-        let intent = self.submit(move |transaction| {
+        let intent = self.submit_durably(move |transaction| {
             let notes = transaction.tables.index_notes()?;
             let last = notes.intent.map_or(0, |note| note.checkpoint).max(covered.checkpoint);
             // Deaths are left for the first checkpoint after the rebuild: what is dead was not added.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::checkpoint::IndexState;
+use super::durability::{self, Deferral};
 use super::maintenance::Signals;
 use super::prepare::TextPipeline;
 use super::rebuild::Rebuilds;
@@ -17,7 +18,7 @@ use super::view::{View, ViewCell};
 use crate::analysis::Analyzers;
 use crate::files::Files;
 use crate::index::IndexPlace;
-use crate::store::{Durability, FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
+use crate::store::{FileHealth, Snapshot, Store, StoreError, StoreLocation, StoreOptions};
 use crate::transcript::Redaction;
 
 /// How a committer is opened.
@@ -33,6 +34,8 @@ pub struct OpenCommitter {
     pub cache_bytes: usize,
     /// 16 random bytes, used when the store is made.
     pub uuid: [u8; 16],
+    /// What an acknowledged write survives.
+    pub durability: durability::Durability,
     /// Called with a share from 0 to 1 while the file is repaired.
     pub repairing: Arc<dyn Fn(f64) + Send + Sync>,
     /// Thresholds.
@@ -52,11 +55,14 @@ type Slot<R> = Arc<Mutex<Option<Result<R, StoreError>>>>;
 /// It may be run again, where another one of its group failed.
 trait Queued: Send {
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError>;
+    /// Whether it must be on disk when it returns, whatever was promised for others.
+    fn durably(&self) -> bool;
     fn settle(&mut self, outcome: Result<(), StoreError>);
 }
 
 struct Write<F, R> {
     write: F,
+    durably: bool,
     result: Option<R>,
     slot: Slot<R>,
 }
@@ -69,6 +75,10 @@ where
     fn run(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), StoreError> {
         self.result = Some((self.write)(transaction)?);
         Ok(())
+    }
+
+    fn durably(&self) -> bool {
+        self.durably
     }
 
     fn settle(&mut self, outcome: Result<(), StoreError>) {
@@ -88,6 +98,8 @@ const MAX_GROUP: usize = 256;
 pub struct Committer {
     location: StoreLocation,
     options: OpenCommitter,
+    /// Held by whoever works on the index; appends never take it. Goes before the store, whose lock covers the index too.
+    pub(super) index: Mutex<IndexState>,
     /// `None` only when opening it again after a failure has failed too.
     store: RwLock<Option<Store>>,
     health: Arc<FileHealth>,
@@ -95,10 +107,9 @@ pub struct Committer {
     /// How often the store has been opened again. Changed under `writing`.
     reopened: AtomicU64,
     view: ViewCell,
+    pub(super) deferral: Deferral,
     queue: Mutex<Vec<Box<dyn Queued>>>,
     writing: Mutex<()>,
-    /// Held by whoever works on the index; appends never take it.
-    pub(super) index: Mutex<IndexState>,
     pub(super) signals: Signals,
     pub(super) rebuilds: Rebuilds,
 }
@@ -130,9 +141,11 @@ impl Committer {
         let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
+        let deferral = Deferral::new(options.durability, &options.tuning);
         Ok(Self {
             location,
             options,
+            deferral,
             store: RwLock::new(Some(store)),
             health,
             reopening: Mutex::default(),
@@ -299,6 +312,7 @@ impl Committer {
     pub(super) fn note_recovered(&self, view: &View) {
         self.signals.note_tail(&view.index.tail, self.tuning());
         self.reopened.fetch_add(1, Ordering::Relaxed);
+        self.deferral.start_over();
     }
 
     /// Keeps writers out until the result is dropped.
@@ -322,8 +336,24 @@ impl Committer {
         &self,
         write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
+        self.queue(write, false)
+    }
+
+    /// The same, on disk when it returns even where writes may be deferred: what the index is about to be told, for one.
+    pub(super) fn submit_durably<R: Send + 'static>(
+        &self,
+        write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.queue(write, true)
+    }
+
+    fn queue<R: Send + 'static>(
+        &self,
+        write: impl FnMut(&mut Transaction<'_, '_>) -> Result<R, StoreError> + Send + 'static,
+        durably: bool,
+    ) -> Result<R, StoreError> {
         let slot: Slot<R> = Arc::default();
-        self.queue.lock().push(Box::new(Write { write, result: None, slot: Arc::clone(&slot) }));
+        self.queue.lock().push(Box::new(Write { write, durably, result: None, slot: Arc::clone(&slot) }));
         loop {
             let writing = self.writing.lock();
             if let Some(outcome) = slot.lock().take() {
@@ -348,8 +378,9 @@ impl Committer {
                 return group.settle(Err(StoreError::Poisoned { detail }));
             }
             let mut at = 0;
+            let commit = self.deferral.next(group.writes.iter().any(|write| write.durably()));
             let committed = self.with_store(|store| {
-                store.write(Durability::Immediate, |tables| -> Result<Effects, StoreError> {
+                store.write(commit, |tables| -> Result<Effects, StoreError> {
                     let opening = self.reopened.load(Ordering::Relaxed);
                     let mut transaction = Transaction::begin(tables, opening, self.pipeline())?;
                     for (i, write) in group.writes.iter_mut().enumerate() {
@@ -371,7 +402,10 @@ impl Committer {
                     }
                     group.settle(Err(error));
                 }
-                Ok(effects) => group.settle(self.publish(effects)),
+                Ok(effects) => {
+                    self.deferral.committed(commit);
+                    group.settle(self.publish(effects));
+                }
             }
         }
     }
@@ -455,5 +489,91 @@ pub(super) fn index_place(location: &StoreLocation, options: &OpenCommitter) -> 
         files: Arc::clone(&options.files),
         path: location.index(),
         merge_segments: options.tuning.merge_segments,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::analysis::{Analyzer as _, UnicodeWord};
+    use crate::files::SystemFiles;
+    use crate::model::{AgentId, SessionId, Timestamp};
+
+    pub(in crate::commit) fn open(root: &std::path::Path, tuning: Tuning) -> Arc<Committer> {
+        let options = OpenCommitter {
+            files: Arc::new(SystemFiles),
+            create: true,
+            busy_timeout: Duration::from_secs(1),
+            cache_bytes: 1024 * 1024,
+            uuid: [7; 16],
+            repairing: Arc::new(|_| {}),
+            tuning,
+            durability: durability::Durability::Durable,
+            redaction: Redaction::off(),
+            analyzer: UnicodeWord.name().to_owned(),
+            analyzers: Analyzers::default(),
+        };
+        Arc::new(Committer::open(StoreLocation::new(root, &AgentId::default()), options).unwrap())
+    }
+
+    fn id(n: usize) -> SessionId {
+        SessionId::parse(&format!("s{n}")).unwrap()
+    }
+
+    /// Three writes in one group; the second ends with `end`. Gives how each thread came out.
+    fn group(
+        committer: &Arc<Committer>,
+        end: fn() -> Result<(), StoreError>,
+    ) -> Vec<std::thread::Result<Result<(), StoreError>>> {
+        let writing = committer.writing.lock();
+        let threads: Vec<_> = (0..3)
+            .map(|n| {
+                let theirs = Arc::clone(committer);
+                let thread = std::thread::spawn(move || {
+                    theirs.submit(move |transaction| {
+                        transaction.tables.set_tombstone(&id(n), Some(Timestamp::UNKNOWN))?;
+                        if n == 1 { end() } else { Ok(()) }
+                    })
+                });
+                while committer.queue.lock().len() <= n {
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        drop(writing);
+        threads.into_iter().map(std::thread::JoinHandle::join).collect()
+    }
+
+    fn stored(committer: &Committer) -> Vec<bool> {
+        let snapshot = committer.snapshot().unwrap();
+        (0..3).map(|n| snapshot.tombstone(&id(n)).unwrap().is_some()).collect()
+    }
+
+    #[test]
+    fn a_write_that_fails_by_itself_fails_no_other_of_its_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), Tuning::default());
+        let outcomes = group(&committer, || Err(StoreError::TooLarge { bytes: 1 }));
+        let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+        assert!(matches!(outcomes.as_slice(), [Ok(()), Err(StoreError::TooLarge { .. }), Ok(())]), "{outcomes:?}");
+        assert_eq!(stored(&committer), [true, false, true]);
+    }
+
+    #[test]
+    fn a_panic_in_a_group_leaves_nobody_waiting_and_nothing_half_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), Tuning::default());
+        let outcomes = group(&committer, || panic!("meant to"));
+        let panicked = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert_eq!(panicked, 1, "the thread that led");
+        for outcome in outcomes.into_iter().flatten() {
+            assert!(matches!(outcome, Err(StoreError::OutcomeUnknown { .. } | StoreError::Poisoned { .. })));
+        }
+        committer.heal().unwrap();
+        assert_eq!(stored(&committer), [false; 3]);
+        let outcomes = group(&committer, || Ok(()));
+        assert!(outcomes.into_iter().all(|outcome| outcome.unwrap().is_ok()));
+        assert_eq!(stored(&committer), [true; 3]);
     }
 }

@@ -147,26 +147,38 @@ impl Committer {
             if let Some(transcript) = transaction.tables.transcript(&id)?
                 && let Some(row) = transaction.session(transcript)?.cloned()
             {
-                let is_current = transaction.tables.current_window(&row.session_key)? == Some(transcript);
-                transaction.remove_session(transcript, &row)?;
-                let fresh = SessionRow {
-                    updated_at: row.facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
-                    title: None,
-                    state: SessionState::Ready,
-                    ordinal: transaction.next_ordinal(),
-                    head: Some(Head::default()),
-                    next_seq: 0,
-                    event_bytes: 0,
-                    documents: 0,
-                    tokens: 0,
-                    revision: 0,
-                    ..row
-                };
-                transaction.add_session(fresh, is_current)?;
+                let updated_at = row.facts.updated_at.unwrap_or(Timestamp::UNKNOWN);
+                begin_anew(transaction, transcript, row, updated_at)?;
             }
             transaction.tables.put_source(&path, &source)
         })
     }
+}
+
+/// Takes everything out of a session but its key, names and lineage. It has another number then, so that whoever was
+/// writing its documents has lost the right to.
+pub(super) fn begin_anew(
+    transaction: &mut Transaction<'_, '_>,
+    transcript: TranscriptNumber,
+    row: SessionRow,
+    updated_at: Timestamp,
+) -> Result<TranscriptNumber, StoreError> {
+    let is_current = transaction.tables.current_window(&row.session_key)? == Some(transcript);
+    transaction.remove_session(transcript, &row)?;
+    let fresh = SessionRow {
+        updated_at,
+        title: None,
+        state: SessionState::Ready,
+        ordinal: transaction.next_ordinal(),
+        head: Some(Head::default()),
+        next_seq: 0,
+        event_bytes: 0,
+        documents: 0,
+        tokens: 0,
+        revision: 0,
+        ..row
+    };
+    transaction.add_session(fresh, is_current)
 }
 
 fn delete_all(

@@ -72,6 +72,8 @@ impl Signals {
 pub struct Maintenance {
     committer: Arc<Committer>,
     thread: Option<JoinHandle<()>>,
+    /// Brings deferred writes to the disk, where there are any.
+    syncing: Option<JoinHandle<()>>,
 }
 
 impl Maintenance {
@@ -83,10 +85,16 @@ impl Maintenance {
         let worker = Arc::clone(&committer);
         let thread =
             std::thread::Builder::new().name("sessions-search".into()).spawn(move || Worker::new(worker).run())?;
-        Ok(Self { committer, thread: Some(thread) })
+        let mut started = Self { committer, thread: Some(thread), syncing: None };
+        if started.committer.defers() {
+            let committer = Arc::clone(&started.committer);
+            let syncing = std::thread::Builder::new().name("sessions-search-sync".into());
+            started.syncing = Some(syncing.spawn(move || committer.sync_in_time())?);
+        }
+        Ok(started)
     }
 
-    /// Ends the thread after what it is doing now.
+    /// Ends the threads after what they are doing now, with everything acknowledged on disk.
     pub fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             {
@@ -95,6 +103,15 @@ impl Maintenance {
             self.committer.signals.changed.notify_all();
             if thread.join().is_err() {
                 tracing::error!("the background thread of a store panicked");
+            }
+        }
+        if let Some(syncing) = self.syncing.take() {
+            self.committer.stop_syncing();
+            if syncing.join().is_err() {
+                tracing::error!("the syncing thread of a store panicked");
+            }
+            if let Err(error) = self.committer.sync() {
+                tracing::error!(%error, "what was written last may be lost");
             }
         }
     }
@@ -194,6 +211,7 @@ impl Committer {
     /// # Errors
     /// [`CheckpointError`]: the tail is replayed at the next open instead.
     pub fn checkpoint_for_close(&self) -> Result<(), CheckpointError> {
+        self.sync()?;
         let view = self.pin();
         if view.index.tail.num_docs() + view.index.frozen.num_docs() >= self.tuning().idle_checkpoint_documents {
             drop(view);
@@ -207,6 +225,7 @@ impl Committer {
 }
 
 /// What the thread should do next.
+#[derive(Debug, Clone, Copy)]
 enum Task {
     Stop,
     RebuildIndex,
@@ -238,14 +257,25 @@ impl Worker {
             }
             // A damaged index can make its reader panic. The thread must live on, and the index must go.
             let work = std::panic::AssertUnwindSafe(|| self.work(&task));
-            if std::panic::catch_unwind(work).is_err()
-                && let Err(error) = self.committer.discard_index()
-            {
-                tracing::error!(%error, "the damaged index could not be set aside");
-                self.back_off_index();
+            if std::panic::catch_unwind(work).is_err() {
+                self.recover_from_panic(&task);
             }
             self.committer.signals.note_progress();
         }
+    }
+
+    fn recover_from_panic(&mut self, task: &Task) {
+        tracing::error!(?task, "background work on a store panicked");
+        match task {
+            Task::Reconcile => self.committer.signals.state.lock().reconcile = true,
+            Task::Stop => {}
+            Task::RebuildIndex | Task::Checkpoint | Task::Merges { .. } => {
+                if let Err(error) = self.committer.discard_index() {
+                    tracing::error!(%error, "the damaged index could not be set aside");
+                }
+            }
+        }
+        self.back_off_index();
     }
 
     fn work(&mut self, task: &Task) {

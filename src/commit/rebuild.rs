@@ -331,3 +331,143 @@ impl Finish<'_, '_, '_> {
         Ok(Some(resolution.head))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::append::SessionTarget;
+    use super::super::committer::tests::open;
+    use super::super::prepare::PreparedEvent;
+    use super::super::tuning::Tuning;
+    use super::*;
+    use crate::model::{SessionFacts, SessionId, SessionKey, Timestamp};
+
+    fn append(committer: &Committer, lines: &[String]) {
+        let id = SessionId::parse("s").unwrap();
+        let target = SessionTarget {
+            key: SessionKey::parse("agent:main:s").unwrap(),
+            id: Some(id.clone()),
+            new_id: id,
+            facts: SessionFacts::default(),
+            current: true,
+        };
+        let pipeline = committer.pipeline();
+        let events = lines.iter().map(|line| PreparedEvent::new(&pipeline, line.clone().into_bytes()).unwrap());
+        for outcome in committer.append(target, events.collect(), Timestamp::UNKNOWN).unwrap().unwrap() {
+            outcome.unwrap();
+        }
+    }
+
+    fn message(n: usize) -> String {
+        format!(r#"{{"type":"message","id":"m{n}","message":{{"role":"user","content":"otter {n}"}}}}"#)
+    }
+
+    /// A session of `n` messages that is hidden after a rewind to its `kept` first ones.
+    fn hidden(committer: &Committer, n: usize, kept: usize) -> TranscriptNumber {
+        append(committer, &(1..=n).map(message).collect::<Vec<_>>());
+        append(committer, &[format!(r#"{{"type":"leaf","id":"l","parentId":"m{n}","targetId":"m{kept}"}}"#)]);
+        let transcript = TranscriptNumber(0);
+        assert_ne!(committer.pin().sessions.get(transcript).unwrap().state, SessionState::Ready);
+        transcript
+    }
+
+    fn small() -> Tuning {
+        Tuning { sync_resolve_events: 5, session_batch_rows: 3, index_batch_documents: 4, ..Tuning::default() }
+    }
+
+    /// The numbers of the documents that can be found.
+    fn visible(committer: &Committer) -> usize {
+        use crate::index::Part;
+        fn alive(part: &impl Part) -> usize {
+            (0..part.num_docs()).filter(|&doc| !part.dead().contains(doc)).count()
+        }
+        let view = committer.pin();
+        assert!(!view.index.rebuilding);
+        let segments: usize = view.index.segments().map(|segment| alive(&segment.unwrap())).sum();
+        let visible = segments + view.index.runs().map(|run| alive(&run)).sum::<usize>();
+        assert_eq!(visible as u64, view.index.num_documents);
+        visible
+    }
+
+    #[test]
+    fn documents_of_a_rebuild_under_way_outlive_the_loss_of_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), small());
+        let transcript = hidden(&committer, 12, 10);
+        let claim = committer.claim(transcript).unwrap().unwrap();
+        assert!(committer.clear_old_documents(claim).unwrap());
+        let snapshot = committer.snapshot().unwrap();
+        assert!(committer.write_documents(&snapshot, claim, &(0..7).collect::<Vec<_>>()).unwrap());
+        drop(snapshot);
+        // Now the index is lost, noticed, and rebuilt, before the session's rebuild goes on.
+        committer.checkpoint().unwrap();
+        std::fs::remove_dir_all(committer.location().index()).unwrap();
+        committer.index.lock().unsettled = true;
+        while committer.rebuild_index_batch().unwrap() {}
+        let mut scan = TreeScan::new();
+        committer
+            .snapshot()
+            .unwrap()
+            .for_each_event(transcript, 0, |seq, row| {
+                scan.push(seq, &row.tree);
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        let snapshot = committer.snapshot().unwrap();
+        assert!(committer.write_documents(&snapshot, claim, &[7, 8, 9]).unwrap());
+        let progress = Progress { scan, seen: 13, written: (0..10).collect() };
+        assert!(matches!(committer.publish_rebuild(claim, progress).unwrap().0, Published::Yes));
+        assert_eq!(visible(&committer), 10);
+    }
+
+    #[test]
+    fn two_rebuilds_of_one_session_at_once_leave_it_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), small());
+        let transcript = hidden(&committer, 40, 35);
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let committer = Arc::clone(&committer);
+                std::thread::spawn(move || committer.rebuild_session(transcript).unwrap())
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(visible(&committer), 35);
+    }
+
+    #[test]
+    fn a_claim_on_a_session_that_is_ready_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), small());
+        append(&committer, &[message(1)]);
+        assert!(committer.claim(TranscriptNumber(0)).unwrap().is_none());
+        assert_eq!(visible(&committer), 1);
+    }
+
+    #[test]
+    fn a_rebuild_takes_in_what_was_stored_and_rewound_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = open(folder.path(), small());
+        let transcript = hidden(&committer, 12, 10);
+        let claim = committer.claim(transcript).unwrap().unwrap();
+        assert!(committer.clear_old_documents(claim).unwrap());
+        let mut scan = TreeScan::new();
+        let snapshot = committer.snapshot().unwrap();
+        snapshot
+            .for_each_event(transcript, 0, |seq, row| {
+                scan.push(seq, &row.tree);
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        assert!(committer.write_documents(&snapshot, claim, &(0..10).collect::<Vec<_>>()).unwrap());
+        // One message less, and one more.
+        append(&committer, &[r#"{"type":"leaf","id":"l2","parentId":"m10","targetId":"m9"}"#.to_owned(), message(13)]);
+        let progress = Progress { scan, seen: 13, written: (0..10).collect() };
+        assert!(matches!(committer.publish_rebuild(claim, progress).unwrap().0, Published::Yes));
+        assert_eq!(visible(&committer), 10);
+        // Far more than one transaction may take in: first behind, then ready after all.
+        append(&committer, &[r#"{"type":"leaf","id":"l3","parentId":"m13","targetId":"m2"}"#.to_owned()]);
+        append(&committer, &(20..40).map(message).collect::<Vec<_>>());
+        committer.rebuild_session(transcript).unwrap();
+        assert_eq!(visible(&committer), 22);
+    }
+}

@@ -41,6 +41,10 @@ pub struct Tuning {
     pub merge_segments: usize,
     /// How often running merges are looked at.
     pub merge_poll: Duration,
+    /// With [`Durability::Relaxed`](super::Durability) so many transactions are not on disk yet …
+    pub max_deferred_transactions: usize,
+    /// … and none that is older than this.
+    pub max_deferred_age: Duration,
     /// After a failure of the disk the store's file is opened again at most this often.
     pub reopen_interval: Duration,
 }
@@ -65,6 +69,8 @@ impl Default for Tuning {
             max_replay_documents: 4_096,
             merge_segments: 8,
             merge_poll: Duration::from_millis(100),
+            max_deferred_transactions: 64,
+            max_deferred_age: Duration::from_millis(100),
             reopen_interval: Duration::from_secs(1),
         }
     }

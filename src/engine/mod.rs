@@ -5,6 +5,7 @@ mod history;
 mod import;
 mod list;
 mod reindex;
+mod replace;
 mod search;
 mod status;
 mod stores;
@@ -20,6 +21,7 @@ pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMess
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use reindex::ReindexRequest;
+pub use replace::ReplaceError;
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
@@ -29,7 +31,7 @@ pub use verify::{Finding, FindingKind, VerifyReport};
 
 use crate::analysis::{Analyzer as _, Analyzers, UnicodeWord};
 use crate::commit::{
-    AppendRefusal, Appended, CheckpointError, Committer, Deleted, EventPlace, Maintenance, OpenCommitter,
+    AppendRefusal, Appended, CheckpointError, Committer, Deleted, Durability, EventPlace, Maintenance, OpenCommitter,
     PreparedEvent, RekeyRefusal, SessionTarget, Tuning, View,
 };
 use crate::files::{Files, SystemFiles};
@@ -47,6 +49,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// How long to wait for another process that holds the store: 5 s by default.
     pub busy_timeout: Duration,
+    /// What an acknowledged write survives: everything, by default.
+    pub durability: Durability,
     /// redb's page cache, in bytes: 32 MiB by default.
     pub cache_bytes: usize,
     /// Called with a share from 0 to 1 while the store is repaired after a crash.
@@ -90,6 +94,7 @@ impl OpenOptions {
             }),
             create: self.create,
             busy_timeout: self.busy_timeout,
+            durability: self.durability,
             cache_bytes: self.cache_bytes,
             uuid: *uuid::Uuid::new_v4().as_bytes(),
             redaction: self.redaction.clone(),
@@ -105,6 +110,7 @@ impl Default for OpenOptions {
             agent: AgentId::default(),
             create: false,
             busy_timeout: Duration::from_secs(5),
+            durability: Durability::Durable,
             cache_bytes: DEFAULT_CACHE_BYTES,
             repairing: None,
             redaction: Redaction::on(),
@@ -166,6 +172,7 @@ pub struct Engine {
     agent: AgentId,
     root: PathBuf,
     options: OpenOptions,
+    key_scopes: search::KeyScopes,
 }
 
 /// Events for one session. [`AppendRequest::new`] gives the defaults.
@@ -261,7 +268,14 @@ impl Engine {
         if committer.has_pending() {
             committer.request_reconcile();
         }
-        Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
+        Ok(Self {
+            maintenance,
+            committer,
+            agent: options.agent.clone(),
+            root: root.to_owned(),
+            options,
+            key_scopes: search::KeyScopes::default(),
+        })
     }
 
     /// The store of another agent under the same root. A new one analyses and redacts as this one does.
@@ -387,7 +401,8 @@ impl Engine {
     /// the next open replays more.
     ///
     /// # Errors
-    /// [`CheckpointError`]: nothing is lost; the next open replays more.
+    /// [`CheckpointError`]: the last checkpoint did not succeed. Nothing is lost, the next open replays more; but with
+    /// [`Durability::Relaxed`] and a disk that fails, what was written last may be.
     pub fn close(mut self) -> Result<(), CheckpointError> {
         self.maintenance.stop();
         self.committer.checkpoint_for_close()
@@ -495,7 +510,7 @@ mod pruning_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Durability, FileHealth, Store, StoreOptions};
+    use crate::store::{Durability as Commit, FileHealth, Store, StoreOptions};
 
     fn searched(engine: &Engine, query: &str) -> usize {
         assert!(engine.wait_for_indexing(Duration::from_secs(60)));
@@ -528,7 +543,7 @@ mod tests {
         };
         let location = StoreLocation::new(folder.path(), &AgentId::default());
         let store = Store::open(&location, &open, &Arc::<FileHealth>::default(), Arc::new(|_| ())).unwrap();
-        store.write(Durability::Immediate, |tables| tables.set_schema(&schema)).unwrap();
+        store.write(Commit::Immediate, |tables| tables.set_schema(&schema)).unwrap();
         drop(store);
 
         options.create = false;

@@ -20,6 +20,10 @@ pub struct PendingSession {
     pub session_id: String,
     /// `import`, `rewind`, `rebuild` or `unreadable`.
     pub reason: &'static str,
+    /// Its events.
+    pub events: u64,
+    /// Messages that its rebuild has indexed so far.
+    pub documents: u64,
 }
 
 /// The state of one agent's store.
@@ -81,9 +85,12 @@ impl Engine {
             .iter()
             .filter_map(|row| match row.state {
                 SessionState::Ready => None,
-                SessionState::Pending(reason) => {
-                    Some(PendingSession { session_id: row.session_id.as_str().to_owned(), reason: reason.as_str() })
-                }
+                SessionState::Pending(reason) => Some(PendingSession {
+                    session_id: row.session_id.as_str().to_owned(),
+                    reason: reason.as_str(),
+                    events: row.next_seq,
+                    documents: row.documents,
+                }),
             })
             .collect();
         Ok(StatusReport {

@@ -1,6 +1,7 @@
 //! tantivy's folder over [`Files`], with two promises more: a new `meta.json` is durable before old files go, and a
 //! closed [`Gate`] ends every change at once, whatever threads are still at work behind it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use crate::files::{Content, Files, NewFile};
 
 /// The file whose replacement is tantivy's commit.
 const META: &str = "meta.json";
+/// How the name of a file ends that is to replace another.
+const REPLACEMENT: &str = ".new";
 
 /// Lets changes of the folder through until it is closed. An abandoned merge goes on in its thread until it meets a
 /// closed gate; without one it could write into a folder that somebody else has opened since.
@@ -56,11 +59,16 @@ impl FilesDirectory {
         Self { files, root: root.to_owned(), gate, mapped: Arc::default() }
     }
 
-    /// Removes what an interrupted replacement left. The caller holds the writer's lock.
-    pub(super) fn remove_leftovers(&self) -> io::Result<()> {
+    /// Removes what a writer that came to no good end has left; `needed` says what the last commit consists of. The
+    /// caller holds the writer's lock. A left file is more than waste: the next commit may want its name.
+    pub(super) fn remove_leftovers(&self, needed: &HashSet<PathBuf>) -> io::Result<()> {
         for name in self.files.list(&self.root)? {
-            if name.to_str().is_some_and(is_replacement) {
-                self.files.remove_file(&self.root.join(name))?;
+            let is_left = match name.to_str() {
+                Some(text) if text.starts_with('.') => text.ends_with(REPLACEMENT),
+                _ => name != Path::new(META) && !needed.contains(&name),
+            };
+            if is_left && let Err(error) = self.files.remove_file(&self.root.join(&name)) {
+                tracing::debug!(%error, name = %name.display(), "a file of an earlier writer of the index stays");
             }
         }
         Ok(())
@@ -83,11 +91,7 @@ impl FilesDirectory {
 /// A name no other replacement has, of this process or another.
 fn replacement(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!(".{name}.{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-fn is_replacement(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(".new")
+    format!(".{name}.{}-{}{REPLACEMENT}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 impl fmt::Debug for FilesDirectory {

@@ -242,7 +242,7 @@ impl IndexFolder {
             // Merges are started by `start_merges` alone, so that it is known when none runs.
             writer.set_merge_policy(Box::new(NoMergePolicy));
             self.writer = Some(writer);
-            self.directory().remove_leftovers()?;
+            self.directory().remove_leftovers(&self.index.load_metas()?.list_segment_files())?;
         }
         self.writer.as_mut().ok_or_else(|| IndexError::new("no writer"))
     }
@@ -369,7 +369,10 @@ impl IndexFolder {
     /// [`IndexError`]: the index answers as before; nothing or only a part of it was rewritten.
     pub fn purge(&mut self) -> Result<(), IndexError> {
         for merge in std::mem::take(&mut self.merges) {
-            merge.wait()?;
+            // One that was overtaken, for its segments hold nothing any more, leaves the segments as they are.
+            if let Err(error) = merge.wait() {
+                tracing::warn!(%error, "a merge of the index failed");
+            }
         }
         let metas = self.index.searchable_segment_metas()?;
         let holed: Vec<_> = metas.iter().filter(|meta| meta.has_deletes()).map(tantivy::SegmentMeta::id).collect();

@@ -11,7 +11,7 @@ use sessions_search::{
     OpenOptions, Order, QueryError, SearchError, SearchRequest, SessionId, SessionKey, Timestamp,
 };
 
-use crate::program::message;
+use crate::program::{Program, message};
 
 const MAIN: &str = "agent:main:main";
 
@@ -340,6 +340,35 @@ fn case_15_unknown_times_are_unknown_and_never_on_top() {
     assert!(place.indexed);
     let answer = store.engine.search(&SearchRequest::new("live")).unwrap();
     assert_eq!(answer.results[0].timestamp, at(1_785_000_000_000));
+}
+
+/// A deleted session was still found: by another process, by one that had looked before, after importing again.
+#[test]
+fn case_16_a_deleted_session_is_found_by_nobody() {
+    let program = Program::new();
+    let header =
+        |id: &str| format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"2026-05-11T08:00:00Z"}}"#);
+    for (id, text) in [("gone", "otter secret"), ("stays", "otter map")] {
+        program.write(&format!("t/{id}.jsonl"), format!("{}\n{}\n", header(id), message(id, "user", text)));
+    }
+    let folder = program.path("t");
+    let folder = folder.to_str().unwrap();
+    program.json(0, &["import", folder]);
+    assert_eq!(program.found(&["secret"]), ["gone"]);
+
+    let engine = open(&program.root());
+    let found = |query: &str| engine.search(&SearchRequest::new(query)).unwrap().results.len();
+    assert_eq!(found("otter"), 2);
+    engine.delete_session(&SessionId::parse("gone").unwrap(), at(1_785_000_000_000)).unwrap();
+    assert_eq!((found("otter"), found("secret")), (1, 0));
+    engine.import(&[folder.into()], &ImportOptions::default(), at(1_785_000_000_000), &mut |_| {}).unwrap();
+    assert_eq!((found("otter"), found("secret")), (1, 0));
+    engine.close().unwrap();
+
+    assert_eq!(program.found(&["otter"]), ["stays"]);
+    program.json(0, &["import", folder]);
+    assert_eq!(program.found(&["otter"]), ["stays"]);
+    assert!(program.found(&["secret"]).is_empty());
 }
 
 /// Paging could not reach the first message, and an unknown anchor gave the newest page (OpenClaw #148282, #136671,

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use sessions_search::{
-    AppendRequest, Engine, HistoryRequest, LineError, ListRequest, OpenOptions, RekeyError, SearchRequest,
-    SessionFacts, SessionId, SessionKey, Timestamp,
+    AppendRequest, Engine, HistoryRequest, LineError, ListRequest, OpenOptions, RekeyError, ReplaceError,
+    SearchRequest, SessionFacts, SessionId, SessionKey, Timestamp,
 };
 
 fn open(root: &Path) -> Engine {
@@ -65,6 +65,80 @@ fn a2_a_row_that_is_no_message_changes_nothing() {
     assert_eq!(append(&engine, "main", "s", &[custom, r#"{"anything":"otter"}"#]), [false, false]);
     append(&engine, "main", "s", &[&said("a", "c", "otter too")]);
     assert_eq!(found(&engine, "otter"), ["a", "u"]);
+}
+
+fn replace(engine: &Engine, session_id: &str, lines: &[String]) -> Result<Vec<bool>, ReplaceError> {
+    let lines = lines.iter().map(|line| line.clone().into_bytes()).collect();
+    let places = engine.replace(&id(session_id), lines, at(1_785_000_000_000))?;
+    Ok(places.into_iter().map(|place| place.indexed).collect())
+}
+
+#[test]
+fn a3_a_replaced_transcript_is_found_as_it_is_now_and_not_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    append(
+        &engine,
+        "main",
+        "s",
+        &[&said("a", "", "otter one"), &said("b", "a", "otter two"), &said("c", "b", "otter three")],
+    );
+    append(&engine, "elsewhere", "other", &[&said("x", "", "otter elsewhere")]);
+    // Ids of before may come again, with other content too.
+    let compacted = [said("n", "", "summary of the otter"), said("c", "n", "otter three, shorter")];
+    assert_eq!(replace(&engine, "s", &compacted).unwrap(), [true, true]);
+    assert_eq!(found(&engine, "otter"), ["c", "n", "x"]);
+    assert_eq!(found(&engine, "two"), Vec::<String>::new());
+    assert_eq!(found(&engine, "shorter"), ["c"]);
+    // It goes on from there.
+    append(&engine, "main", "s", &[&said("d", "c", "otter four")]);
+    let history = engine.history(&HistoryRequest::new("agent:main:main")).unwrap();
+    let shown: Vec<_> = history.messages.iter().filter_map(|message| message.message_id.as_deref()).collect();
+    assert_eq!(shown, ["n", "c", "d"], "the key stays the one it was");
+    drop(engine);
+    let engine = open(folder.path());
+    assert_eq!(found(&engine, "otter"), ["c", "d", "n", "x"]);
+    // Branches are resolved as those of a file.
+    let branched = [said("a", "", "otter one"), said("b", "a", "otter two"), said("c", "a", "otter three")];
+    assert_eq!(replace(&engine, "s", &branched).unwrap(), [true, false, true]);
+    assert_eq!(found(&engine, "otter"), ["a", "c", "x"]);
+    // Nothing in its place, and it is still there.
+    assert_eq!(replace(&engine, "s", &[]).unwrap(), Vec::<bool>::new());
+    assert_eq!(found(&engine, "otter"), ["x"]);
+    assert_eq!(append(&engine, "main", "s", &[&said("a", "", "otter again")]), [true]);
+}
+
+#[test]
+fn a_replacement_that_cannot_be_stored_whole_replaces_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    append(&engine, "main", "s", &[&said("a", "", "otter one")]);
+    let conflict = [said("n", "", "otter new"), said("n", "", "otter other")];
+    for lines in [&conflict[..], &[said("n", "", "otter new"), "[]".to_owned()]] {
+        match replace(&engine, "s", lines) {
+            Err(ReplaceError::Line { line: 2, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(found(&engine, "otter"), ["a"]);
+    }
+    assert!(matches!(replace(&engine, "unknown", &[]), Err(ReplaceError::UnknownSession { .. })));
+}
+
+#[test]
+fn a4_a_replacement_above_the_bound_hides_the_session_until_it_is_rebuilt() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let old: Vec<String> = (0..2_100).map(|n| said(&format!("old{n}"), "", &format!("otter old word{n}"))).collect();
+    append(&engine, "main", "long", &old.iter().map(String::as_str).collect::<Vec<_>>());
+    append(&engine, "other", "short", &[&said("x", "", "otter elsewhere")]);
+    let new: Vec<String> = (0..2_000).map(|n| said(&format!("new{n}"), "", &format!("otter new word{n}"))).collect();
+    assert!(replace(&engine, "long", &new).unwrap().iter().all(|indexed| !indexed));
+    let answer = engine.search(&SearchRequest::new("old")).unwrap();
+    assert!(answer.results.is_empty() && answer.indexing && answer.coverage.pending == 1, "{answer:?}");
+    assert!(engine.wait_for_indexing(std::time::Duration::from_secs(60)));
+    assert!(found(&engine, "old").is_empty());
+    assert_eq!(found(&engine, "word1999"), ["new1999"]);
+    assert_eq!(engine.status().unwrap().documents, 2_001);
 }
 
 #[test]

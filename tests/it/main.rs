@@ -1,40 +1,47 @@
 //! The integration tests: one binary, so that the engine is linked once. Where a new test goes:
 //!
 //! - [`analysis`]: what the tokens of a text are.
-//! - [`cjk`]: what the analyzer `cjk` finds, against a plain scan; its excerpts.
-//! - [`cases`]: what users of such tools reported.
 //! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
+//! - [`cases`]: what users of such tools reported.
+//! - [`cjk`]: what the analyzer `cjk` finds, against a plain scan; its excerpts.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
+//! - [`concurrency`]: many at once; engines that meet or go in the middle of something.
+//! - [`crash`]: the power fails at any moment, opening included.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
+//! - [`durability`]: what power cuts and failing disks have taught, one bug a test.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
+//! - [`faults`]: the disk fails at any call, and works again.
+//! - [`histories`]: random histories of a store against a plain model.
 //! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
 //! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`import_rules`]: which part of the code may name which.
+//! - [`kill`]: a process is killed at random moments.
 //! - [`lifecycle`]: every way a transcript changes.
 //! - [`mcp`]: the program on a session's eyes, and the MCP server frame by frame.
 //! - [`options`]: what a search may be asked besides words.
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
-//! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
+//! - [`reconcile`]: sessions that wait for a rebuild, and what happens to them meanwhile.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
+//! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
+//! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`reindex`]: a store that gets another analyzer or redaction.
 //! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
-//! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`tree`]: which rows of a session are on the active branch.
-//! - [`visibility`]: who may see what, by the rules alone.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //! - [`upkeep`]: verify, compact, backup.
+//! - [`visibility`]: who may see what, by the rules alone.
 //!
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the judge of
 //! parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the
 //! store it is imported into, [`program`] runs the real program, [`random`] is seeded, [`world`] fills the stores of
-//! several agents, [`json_schema`] holds answers against JSON schemas, and [`data`] finds what is not part of the
-//! repository by environment variables; without them the tests that need it say so and
-//! pass.
+//! several agents, [`json_schema`] holds answers against JSON schemas, [`disk`] stands in for the real one, [`model`] is a
+//! small store and what must be found in it, and [`data`] finds what is not part of the repository by environment
+//! variables; without them the tests that need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -43,11 +50,17 @@ mod bulk_faults;
 mod cases;
 mod cjk;
 mod cli;
+mod concurrency;
 mod corpus;
+mod crash;
 mod data;
 mod differential;
+mod disk;
+mod durability;
 mod excerpt;
 mod extract;
+mod faults;
+mod histories;
 mod import_accounting;
 mod import_claude_code;
 mod import_codex;
@@ -57,8 +70,10 @@ mod import_openclaw;
 mod import_rules;
 mod imported;
 mod json_schema;
+mod kill;
 mod lifecycle;
 mod mcp;
+mod model;
 mod options;
 mod oracle;
 mod plain_scan;
@@ -67,6 +82,7 @@ mod queries;
 mod random;
 mod ranking;
 mod readme;
+mod reconcile;
 mod recovery;
 mod redaction;
 mod regressions;

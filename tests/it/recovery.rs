@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use sessions_search::{
-    AppendRequest, EmptyReason, Engine, OpenOptions, SearchAnswer, SearchRequest, SessionId, SessionKey, Timestamp,
+    AppendRequest, EmptyReason, Engine, OpenOptions, SearchAnswer, SearchRequest, SessionId, SessionKey, StoreError,
+    Timestamp,
 };
 
 const NOW: i64 = 1_785_000_000_000;
@@ -106,7 +107,7 @@ fn a_small_store_without_its_index_answers_at_once() {
 }
 
 #[test]
-fn a_large_store_without_its_index_says_indexing_and_rebuilds_it() {
+fn r24_and_case_19_a_large_store_without_its_index_says_indexing_and_rebuilds_it() {
     let folder = closed_store(6_000);
     fs::remove_dir_all(agent_folder(folder.path()).join("index")).unwrap();
     let engine = open(folder.path());
@@ -186,7 +187,7 @@ fn an_index_of_another_schema_version_is_rebuilt() {
 }
 
 #[test]
-fn damage_in_any_index_file_never_gives_a_wrong_answer() {
+fn case_24_damage_in_any_index_file_never_gives_a_wrong_answer() {
     let pristine = closed_store(1_000);
     let index = agent_folder(pristine.path()).join("index");
     let names: Vec<_> = fs::read_dir(&index).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -212,4 +213,45 @@ fn an_interrupted_index_rebuild_is_taken_up_again() {
     let engine = open(folder.path());
     assert!(engine.wait_for_indexing(Duration::from_secs(60)));
     assert_eq!(count(&engine), 6_000);
+}
+
+#[test]
+fn an_index_set_aside_is_removed_where_no_rebuild_follows() {
+    let folder = closed_store(1_000);
+    fs::write(agent_folder(folder.path()).join("index/meta.json"), b"nonsense").unwrap();
+    let engine = open(folder.path());
+    assert_eq!(count(&engine), 1_000);
+    let names = fs::read_dir(agent_folder(folder.path())).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().contains("aside")));
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused_and_left_as_it_is() {
+    for content in [&b""[..], b"some other file that has this name", &[0; 100_000]] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = agent_folder(folder.path()).join("transcripts.redb");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, content).unwrap();
+        let mut options = OpenOptions::default();
+        options.create = true;
+        match Engine::open(folder.path(), options) {
+            Err(StoreError::Damaged { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(fs::read(&file).unwrap() == content, "the file was changed");
+    }
+}
+
+#[test]
+fn a_store_cut_short_is_refused_and_left_as_it_is() {
+    let folder = closed_store(500);
+    let file = agent_folder(folder.path()).join("transcripts.redb");
+    let whole = fs::read(&file).unwrap();
+    for len in [100, 4_096, whole.len() / 2, whole.len() - 1] {
+        fs::write(&file, &whole[..len]).unwrap();
+        match Engine::open(folder.path(), OpenOptions::default()) {
+            Err(StoreError::Damaged { .. }) => {}
+            other => panic!("{len} bytes: {other:?}"),
+        }
+    }
 }

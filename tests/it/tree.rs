@@ -445,10 +445,10 @@ fn rows() -> impl Strategy<Value = Vec<TreeRow>> {
 
 /// The rules of contract §3, written down as they stand: slow, and too simple to be wrong.
 #[derive(Default)]
-struct Naive {
+pub(crate) struct Naive {
     nodes: HashMap<MessageId, NaiveNode>,
-    leaf: Option<MessageId>,
-    cursor: Option<MessageId>,
+    pub(crate) leaf: Option<MessageId>,
+    pub(crate) cursor: Option<MessageId>,
     last_reset: Option<MessageId>,
     control_seen: bool,
 }
@@ -461,7 +461,8 @@ struct NaiveNode {
 }
 
 impl Naive {
-    fn path(rows: &[TreeRow]) -> (Vec<u64>, Self) {
+    /// The active path, and the state after the last row.
+    pub(crate) fn path(rows: &[TreeRow]) -> (Vec<u64>, Self) {
         let mut scan = Self::default();
         for (seq, row) in rows.iter().enumerate() {
             scan.push(seq as u64, row);

@@ -260,7 +260,7 @@ fn answers(root: &Path) -> Option<Vec<(String, u64)>> {
 }
 
 #[test]
-fn a_flipped_bit_of_the_transcripts_is_found_or_changes_no_answer() {
+fn case_24_a_flipped_bit_of_the_transcripts_is_found_or_changes_no_answer() {
     let folder = mixed_store("unicode-word");
     let expected = answers(folder.path());
     assert_eq!(expected.as_ref().map(Vec::len), Some(71));
