@@ -1,7 +1,6 @@
 //! The analyzer `cjk`: its tokens and phrases, what they find against a plain scan, its excerpts.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use regex::Regex;
 use sessions_search::{
@@ -13,6 +12,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::corpus::{self, Message};
 use crate::data::test_data;
+use crate::plain_scan::{PlainScan, has_emoji};
 use crate::random::Random;
 
 /// Tokens and the bytes of the text each stands for.
@@ -139,52 +139,6 @@ fn the_tables_are_unicodes_properties() {
     }
 }
 
-/// What a text or piece is for a plain scan: its runs and words with NUL around words and between runs.
-pub(crate) struct PlainScan {
-    runs: Regex,
-}
-
-impl PlainScan {
-    pub(crate) fn new() -> Self {
-        let scripts =
-            r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}";
-        let letters =
-            format!(r"[[{scripts}]&&[\p{{L}}\p{{M}}\p{{N}}]]|[ー〱-〵〆〼\u{{3099}}\u{{309A}}\u{{302A}}-\u{{302D}}]");
-        Self { runs: Regex::new(&format!("(?:{letters})+")).unwrap() }
-    }
-
-    /// The runs (`true`) and words of a text, in order.
-    pub(crate) fn units(&self, text: &str) -> Vec<(bool, String)> {
-        let text: String = text.nfkc().collect();
-        let mut units = Vec::new();
-        let words = |text: &str, units: &mut Vec<(bool, String)>| {
-            UnicodeWord.tokenize(text, &mut |token| units.push((false, token.text.to_owned())));
-        };
-        let mut at = 0;
-        for run in self.runs.find_iter(&text) {
-            words(&text[at..run.start()], &mut units);
-            units.push((true, run.as_str().to_owned()));
-            at = run.end();
-        }
-        words(&text[at..], &mut units);
-        units
-    }
-
-    fn text(&self, text: &str) -> String {
-        self.units(text).into_iter().fold("\0".to_owned(), |line, (_, unit)| line + &unit + "\0")
-    }
-
-    /// What a text must contain; `None` when the piece has nothing to search.
-    fn piece(&self, piece: &str) -> Option<String> {
-        let units = self.units(piece);
-        let (first, last) = (units.first()?, units.last()?);
-        let line = units.iter().map(|(_, unit)| unit.as_str()).collect::<Vec<_>>().join("\0");
-        // Runs of the text may begin before and end after; words may not.
-        let edge = |unit: &(bool, String)| if unit.0 { "" } else { "\0" };
-        Some(format!("{}{line}{}", edge(first), edge(last)))
-    }
-}
-
 fn store(folder: &tempfile::TempDir, analyzer: &str) -> Engine {
     let mut options = OpenOptions::default();
     options.create = true;
@@ -236,13 +190,6 @@ pub(crate) fn draw(random: &mut Random, texts: &[String], num_chars: usize) -> S
             return query;
         }
     }
-}
-
-/// Whether the plain scan may miss what `cjk` finds beside words.
-pub(crate) fn has_emoji(piece: &str) -> bool {
-    static EMOJI: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}]").unwrap());
-    EMOJI.is_match(piece)
 }
 
 /// Every query's hits are those of the plain scan. Gives how many queries found something.

@@ -9,10 +9,11 @@ use sessions_search::{
     SessionKey, Timestamp,
 };
 
-use crate::cjk::{PlainScan, draw, has_emoji};
+use crate::cjk::draw;
 use crate::corpus::{self, Message};
 use crate::data::test_data;
 use crate::oracle::{Fts5Oracle, OracleMessage, match_expression};
+use crate::plain_scan::{PlainScan, has_emoji};
 use crate::queries::QueryGenerator;
 use crate::random::Random;
 

@@ -36,12 +36,12 @@
 //! - [`upkeep`]: verify, compact, backup.
 //! - [`visibility`]: who may see what, by the rules alone.
 //!
-//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`queries`] makes the
-//! queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the store it is imported into, [`program`]
-//! runs the real program, [`random`] is seeded, [`world`] fills the stores of several agents, [`json_schema`] holds
-//! answers against JSON schemas, [`disk`] stands in for the real one, [`model`] is a small store and what must be found
-//! in it, and [`data`] finds what is not part of the repository by environment variables; without them the tests that
-//! need it say so and pass.
+//! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the judge of
+//! parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the
+//! store it is imported into, [`program`] runs the real program, [`random`] is seeded, [`world`] fills the stores of
+//! several agents, [`json_schema`] holds answers against JSON schemas, [`disk`] stands in for the real one, [`model`] is a
+//! small store and what must be found in it, and [`data`] finds what is not part of the repository by environment
+//! variables; without them the tests that need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -76,6 +76,7 @@ mod mcp;
 mod model;
 mod options;
 mod oracle;
+mod plain_scan;
 mod program;
 mod queries;
 mod random;
