@@ -3,7 +3,7 @@
 //!
 //! proptest makes the histories, for it makes a failing one short: a dozen steps become the three that matter. Steps name
 //! what they concern by small numbers that are read against the model of the moment, so that a history stays one when
-//! steps are left out. 2,000 histories a run, always the same; `SESSIONS_SEARCH_HISTORIES=<n>` runs n, from `_SEED` on.
+//! steps are left out. 2,000 histories a run, half of them with each analyzer, always the same; `SESSIONS_SEARCH_HISTORIES=<n>` runs n, from `_SEED` on.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,7 +23,8 @@ use crate::tree::Naive;
 
 const SESSIONS: [&str; 3] = ["s0", "s1", "s2"];
 const KEYS: [&str; 3] = ["k0", "k1", "k2"];
-const WORDS: [&str; 4] = ["otter", "river", "lake", "stone"];
+const WORDS: [&str; 4] = ["otter", "river", "会议", "stone"];
+const ANALYZERS: [&str; 2] = ["unicode-word", "cjk"];
 
 /// A row to be stored.
 #[derive(Debug, Clone)]
@@ -250,15 +251,18 @@ struct Pair {
 type Difference = Result<(), String>;
 
 impl Pair {
-    fn new() -> Self {
+    fn new(analyzer: usize) -> Self {
         // Making a store takes longer than all that is done to it.
-        static EMPTY: LazyLock<Volume> = LazyLock::new(|| {
-            let place = Place::new(Volume::new(), &small());
-            drop(place.open().unwrap());
-            place.disk.volume()
+        static EMPTY: LazyLock<[Volume; 2]> = LazyLock::new(|| {
+            ANALYZERS.map(|analyzer| {
+                let mut place = Place::new(Volume::new(), &small());
+                place.analyzer = analyzer;
+                drop(place.open().unwrap());
+                place.disk.volume()
+            })
         });
         let tuning = Tuning { sync_resolve_events: 10, max_replay_documents: 12, ..small() };
-        let place = Place::new(EMPTY.clone(), &tuning);
+        let place = Place::new(EMPTY[analyzer].clone(), &tuning);
         let engine = Some(place.open().unwrap());
         Self { place, engine, model: Store::default() }
     }
@@ -452,10 +456,12 @@ fn run(part: u8) {
     bytes[0] = part;
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let outcome = runner.run(&proptest::collection::vec(op(), 1..24), |ops| {
-        let mut pair = Pair::new();
+        let mut pair = Pair::new(usize::from(part) % ANALYZERS.len());
         for (i, op) in ops.iter().enumerate() {
             pair.take(op).map_err(|difference| TestCaseError::fail(format!("step {i}: {difference}")))?;
         }
+        let analyzer = pair.engine().status().unwrap().analyzer;
+        assert_eq!(analyzer, ANALYZERS[usize::from(part) % ANALYZERS.len()]);
         pair.end().map_err(|difference| TestCaseError::fail(format!("at the end: {difference}")))
     });
     match outcome {

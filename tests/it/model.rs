@@ -288,6 +288,8 @@ pub(crate) struct Place {
     /// Of the transcripts, in bytes; with none every look at them is a call of the disk.
     pub(crate) cache_bytes: usize,
     pub(crate) durability: Durability,
+    /// Of a store that is made.
+    pub(crate) analyzer: &'static str,
 }
 
 impl Place {
@@ -297,6 +299,7 @@ impl Place {
             tuning: tuning.clone(),
             cache_bytes: 4 * 1024 * 1024,
             durability: Durability::Durable,
+            analyzer: "unicode-word",
         }
     }
 
@@ -320,6 +323,7 @@ impl Place {
         options.busy_timeout = Duration::from_millis(200);
         options.cache_bytes = self.cache_bytes;
         options.durability = self.durability;
+        options.analyzer = self.analyzer.to_owned();
         options.files = Arc::new(self.disk.clone());
         options.tuning = self.tuning.clone();
         options
