@@ -1,6 +1,7 @@
 //! What a reader pins: index, store and sessions of one moment, swapped whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -13,6 +14,9 @@ use crate::model::{
 };
 use crate::store::{DocumentRow, SessionRow, SessionState, Snapshot, TranscriptNumber};
 
+/// The next epoch of any store of the process: sessions that recovery reads anew are never taken for those before.
+static EPOCHS: AtomicU64 = AtomicU64::new(1);
+
 /// Every session of a store, and the same by key. Cloning is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Sessions {
@@ -24,7 +28,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Grows with every change of what a visible set is made from; a forward append changes none of it.
+    /// Another one, of all stores of the process, with every change of what a visible set is made from; a forward append
+    /// changes none of it.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -84,7 +89,9 @@ impl Sessions {
     /// Sets a session, or takes it out.
     pub(super) fn set(&mut self, transcript: TranscriptNumber, row: Option<SessionRow>) {
         let old = self.rows.get(&transcript).cloned();
-        self.epoch += u64::from(changes_visibility(old.as_deref(), row.as_ref()));
+        if changes_visibility(old.as_deref(), row.as_ref()) {
+            self.epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        }
         let has_events = |row: &SessionRow| usize::from(row.next_seq > 0);
         let is_pending = |row: &SessionRow| usize::from(row.state != SessionState::Ready);
         if let Some(old) = &old {

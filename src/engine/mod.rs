@@ -172,6 +172,7 @@ pub struct Engine {
     agent: AgentId,
     root: PathBuf,
     options: OpenOptions,
+    key_scopes: search::KeyScopes,
 }
 
 /// Events for one session. [`AppendRequest::new`] gives the defaults.
@@ -267,7 +268,14 @@ impl Engine {
         if committer.has_pending() {
             committer.request_reconcile();
         }
-        Ok(Self { maintenance, committer, agent: options.agent.clone(), root: root.to_owned(), options })
+        Ok(Self {
+            maintenance,
+            committer,
+            agent: options.agent.clone(),
+            root: root.to_owned(),
+            options,
+            key_scopes: search::KeyScopes::default(),
+        })
     }
 
     /// The store of another agent under the same root. A new one analyses and redacts as this one does.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::access::bounds::num_that_fit;
@@ -298,7 +299,39 @@ impl SearchAnswer {
     }
 }
 
+/// Lists of keys whose scopes are kept.
+const MAX_KEPT_SCOPES: usize = 8;
+
+/// The scopes of the lists of keys that were asked for last: who searches some sessions does so again and again. They
+/// stay right until sessions come, go, or change hands.
+#[derive(Debug, Default)]
+pub(super) struct KeyScopes {
+    kept: Mutex<Vec<(Vec<String>, u64, Scope)>>,
+}
+
+impl KeyScopes {
+    fn of(&self, view: &View, keys: &[String]) -> Result<Scope, SearchError> {
+        let epoch = view.sessions.epoch();
+        // While the index is rebuilt a scope has other counts, with the same sessions.
+        if view.index.rebuilding {
+            return Ok(Scope::new(view, Some(&resolve_keys(view, keys)?)));
+        }
+        if let Some((_, _, scope)) = self.kept.lock().iter().find(|(known, at, _)| *at == epoch && known == keys) {
+            return Ok(scope.clone());
+        }
+        let scope = Scope::new(view, Some(&resolve_keys(view, keys)?));
+        let mut kept = self.kept.lock();
+        kept.retain(|(known, _, _)| known != keys);
+        if kept.len() >= MAX_KEPT_SCOPES {
+            kept.remove(0);
+        }
+        kept.push((keys.to_vec(), epoch, scope.clone()));
+        Ok(scope)
+    }
+}
+
 /// The sessions a search is about: coverage, and the ordinals it may meet.
+#[derive(Debug, Clone)]
 pub(super) struct Scope {
     pub(super) coverage: Coverage,
     pub(super) ordinals: Option<OrdinalSet>,
@@ -433,8 +466,11 @@ impl Engine {
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
         request.check()?;
-        let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
-        self.search_in(view, request, Scope::new(view, keys.as_deref()))
+        let scope = match &request.session_keys {
+            Some(keys) => self.key_scopes.of(view, keys)?,
+            None => Scope::new(view, None),
+        };
+        self.search_in(view, request, scope)
     }
 
     /// Finds messages of these keys exactly, or of every session; the request's own keys are not looked at.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sessions_search::{
     AppendError, AppendRequest, Engine, HistoryError, HistoryRequest, ImportOptions, ImportSummary, OpenOptions,
-    SearchError, SearchRequest, SessionId, SessionKey, Timestamp,
+    ReindexRequest, SearchError, SearchRequest, SessionId, SessionKey, Timestamp,
 };
 
 fn open(root: &Path) -> Engine {
@@ -158,4 +158,23 @@ fn a_strict_search_does_not_say_that_it_ignored_what_made_it_miss() {
     request.fts5_strict = true;
     let answer = engine.search(&request).unwrap();
     assert!(answer.results.is_empty() && answer.warning.is_none());
+}
+
+#[test]
+fn sessions_read_anew_are_not_taken_for_those_that_were_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    append(&engine, "agent:main:main", "s1", vec![said("k1", "", "an otter")]);
+    let mut request = SearchRequest::new("otter");
+    request.session_keys = Some(vec!["agent:main:main".into()]);
+    let num_found = || engine.search(&request).unwrap().results.len();
+    assert_eq!(num_found(), 1);
+    // As many sessions as before, under other ordinals.
+    for _ in 0..3 {
+        engine.reindex(&ReindexRequest::default()).unwrap();
+        assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+        assert_eq!(num_found(), 1);
+    }
+    engine.compact().unwrap();
+    assert_eq!(num_found(), 1);
 }
