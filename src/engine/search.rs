@@ -15,7 +15,7 @@ use crate::commit::View;
 use crate::limits::{
     DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT, MAX_TOOL_RESULT_BYTES,
 };
-use crate::model::{AgentId, MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
+use crate::model::{AgentId, KeyAliases, MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
 use crate::search::excerpt::{Excerpt, ExcerptStyle};
 use crate::search::instances::PhraseFinder;
 use crate::search::phrase_set::PhraseSet;
@@ -433,7 +433,7 @@ impl Engine {
 
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
         request.check()?;
-        let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, keys)).transpose()?;
+        let keys = request.session_keys.as_ref().map(|keys| resolve_keys(view, &self.agent, keys)).transpose()?;
         self.search_in(view, request, Scope::new(view, keys.as_deref()))
     }
 
@@ -570,7 +570,7 @@ fn clip(piece: &str) -> String {
 }
 
 /// Keys as given, or the key of a session id (D23). What names nothing stays and matches nothing.
-fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, SearchError> {
+fn resolve_keys(view: &View, agent: &AgentId, given: &[String]) -> Result<Vec<SessionKey>, SearchError> {
     let mut keys = Vec::new();
     for text in given {
         let Ok(key) = SessionKey::parse(text) else { continue };
@@ -584,6 +584,11 @@ fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, Search
         {
             keys.push(row.session_key.clone());
             continue;
+        }
+        if let Ok(main) = KeyAliases::default().stored(agent, &key)
+            && main != key
+        {
+            keys.push(main);
         }
         keys.push(key);
     }

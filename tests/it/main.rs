@@ -6,6 +6,7 @@
 //! - [`bulk_faults`]: a bulk import whose index fails meanwhile.
 //! - [`cli`]: the program, its exit codes and the shapes of its answers.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
+//! - [`escape`]: trying to get at what a caller may not see, and what a visible set costs.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
@@ -46,6 +47,7 @@ mod cli;
 mod corpus;
 mod data;
 mod differential;
+mod escape;
 mod excerpt;
 mod extract;
 mod import_accounting;
