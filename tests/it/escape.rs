@@ -242,6 +242,17 @@ fn case_21_nothing_of_another_agent_is_said_not_even_a_count() {
     }
 }
 
+#[test]
+fn t11_an_agents_own_global_session_is_searched_in_that_agent_alone() {
+    let world = world();
+    let stores = world.stores();
+    let work = Requester::new("global", Some(AgentId::parse("work").unwrap())).unwrap();
+    for arguments in [json!({ "query": HIDDEN }), json!({ "query": HIDDEN, "sessionKey": "global" })] {
+        let found = said(&stores, &work, "sessions_search", &arguments);
+        assert!(found.contains("work-glob-0") && !found.contains("\"glob-0"), "{found}");
+    }
+}
+
 fn tuned(root: &std::path::Path) -> Engine {
     let mut options = OpenOptions::default();
     options.create = true;
@@ -250,7 +261,7 @@ fn tuned(root: &std::path::Path) -> Engine {
 }
 
 #[test]
-fn a_hidden_session_that_waits_for_its_rebuild_is_not_told_of() {
+fn t2_a_hidden_session_that_waits_for_its_rebuild_is_not_told_of() {
     let folder = tempfile::tempdir().unwrap();
     let engine = tuned(folder.path());
     let append = |key: &str, lines: Vec<String>| {
@@ -278,7 +289,9 @@ fn a_hidden_session_that_waits_for_its_rebuild_is_not_told_of() {
         assert_eq!((hidden.indexing, hidden.coverage.sessions, hidden.coverage.pending), (false, 1, 0));
         assert_eq!((hidden.results.len(), hidden.warning.clone()), (1, None));
         let wide = me().with_visibility(Visibility::Agent);
-        was_pending += usize::from(stores.search_as(&wide, &SearchRequest::new("otter")).unwrap().indexing);
+        let seen = stores.search_as(&wide, &SearchRequest::new("otter")).unwrap();
+        assert_eq!(seen.indexing, seen.warning.as_ref().is_some_and(|text| text.contains("try again soon")));
+        was_pending += usize::from(seen.indexing);
     }
     assert!(was_pending > 0, "the hidden session was never pending: nothing was shown");
 }
@@ -298,7 +311,7 @@ fn v28_aliases_resolve_on_reads_for_the_operator_too() {
 }
 
 #[test]
-fn h2_h3_h7_h15_history_masks_drops_images_keeps_tools_and_opens_older_windows() {
+fn t16_h1_h2_h3_h7_h15_history_masks_drops_images_keeps_tools_and_opens_older_windows() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = OpenOptions::default();
     options.create = true;
@@ -339,6 +352,8 @@ fn h2_h3_h7_h15_history_masks_drops_images_keeps_tools_and_opens_older_windows()
     let tools = read(json!({ "sessionKey": "main", "includeTools": true }));
     assert_eq!((tools["messages"].as_array().unwrap().len(), &tools["contentRedacted"]), (2, &json!(true)));
     assert!(!tools.to_string().contains("87654321"), "{tools}");
+    let found = said(&stores, &me(), "sessions_search", &json!({ "query": "badger" }));
+    assert!(found.contains("the badger ***") && !found.contains("12345678"), "{found}");
     for arguments in [
         json!({ "sessionKey": "main", "messageId": "a1", "sessionId": "first" }),
         json!({ "sessionKey": R, "messageId": "a1" }),
