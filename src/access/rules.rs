@@ -174,6 +174,20 @@ impl Requester {
         !self.is_operator && matches!(self.effective_visibility(), Visibility::Tree | Visibility::All)
     }
 
+    /// Whether nothing but the requester's own session and those that name it in their lineage can be met: no other need
+    /// be looked at.
+    #[must_use]
+    pub fn meets_family_only(&self) -> bool {
+        !self.is_operator && matches!(self.effective_visibility(), Visibility::SelfOnly | Visibility::Tree)
+    }
+
+    /// Every key that may stand for the requester's session in a store. More than that is no harm: each session found by
+    /// them is judged.
+    #[must_use]
+    pub fn own_keys(&self) -> Vec<SessionKey> {
+        vec![self.key.clone(), SessionKey::alias_main(), self.aliases.main_key().clone()]
+    }
+
     /// Whether a key in an agent's store names the session that asks.
     fn names_self(&self, agent: &AgentId, key: &SessionKey) -> bool {
         *key == self.key

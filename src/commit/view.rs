@@ -1,11 +1,12 @@
 //! What a reader pins: index, store and sessions of one moment, swapped whole.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::prepare::TextPipeline;
 use crate::index::IndexView;
@@ -22,6 +23,8 @@ static EPOCHS: AtomicU64 = AtomicU64::new(1);
 pub struct Sessions {
     rows: RedBlackTreeMapSync<TranscriptNumber, Arc<SessionRow>>,
     by_key: HashTrieMapSync<SessionKey, Vec<TranscriptNumber>>,
+    /// The sessions whose facts name a key as owner, spawner or parent.
+    by_relative: RedBlackTreeSetSync<(SessionKey, TranscriptNumber)>,
     num_with_events: usize,
     num_pending: usize,
     epoch: u64,
@@ -66,6 +69,23 @@ impl Sessions {
     /// The windows of a key.
     pub fn of_key(&self, key: &SessionKey) -> impl Iterator<Item = &Arc<SessionRow>> {
         self.by_key.get(key).into_iter().flatten().filter_map(|transcript| self.rows.get(transcript))
+    }
+
+    /// The windows of these keys, and of every key that any of its windows says to be owned, spawned or parented by one
+    /// of them: who may see only its own and these need not look at the others.
+    #[must_use]
+    pub fn families(&self, keys: &[SessionKey]) -> BTreeSet<TranscriptNumber> {
+        let mut found = BTreeSet::new();
+        for key in keys {
+            found.extend(self.by_key.get(key).into_iter().flatten().copied());
+            let from = (key.clone(), TranscriptNumber(0));
+            let to = (key.clone(), TranscriptNumber(u64::MAX));
+            let relatives = self.by_relative.range(from..=to).filter_map(|(_, number)| self.rows.get(number));
+            for row in relatives {
+                found.extend(self.by_key.get(&row.session_key).into_iter().flatten().copied());
+            }
+        }
+        found
     }
 
     /// Sessions.
@@ -120,6 +140,15 @@ impl Sessions {
                 self.by_key.insert_mut(key.clone(), windows);
             }
         }
+        let (old_facts, new_facts) = (old.as_ref().map(|o| &o.facts), row.as_ref().map(|r| &r.facts));
+        if old_facts.map(relatives) != new_facts.map(relatives) {
+            for key in old_facts.into_iter().flat_map(relatives).flatten() {
+                self.by_relative.remove_mut(&(key.clone(), transcript));
+            }
+            for key in new_facts.into_iter().flat_map(relatives).flatten() {
+                self.by_relative.insert_mut((key.clone(), transcript));
+            }
+        }
         match row {
             Some(row) => self.rows.insert_mut(transcript, Arc::new(row)),
             None => {
@@ -129,6 +158,11 @@ impl Sessions {
     }
 }
 
+/// The sessions a session stands below.
+fn relatives(facts: &SessionFacts) -> [Option<&SessionKey>; 3] {
+    [facts.owner.as_ref(), facts.spawned_by.as_ref(), facts.parent.as_ref()]
+}
+
 /// Whether a visible set that was made before the change differs from one made after it.
 fn changes_visibility(old: Option<&SessionRow>, new: Option<&SessionRow>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return old.is_some() || new.is_some() };
@@ -136,9 +170,7 @@ fn changes_visibility(old: Option<&SessionRow>, new: Option<&SessionRow>) -> boo
         || old.ordinal != new.ordinal
         || old.state != new.state
         || (old.next_seq > 0) != (new.next_seq > 0)
-        || old.facts.owner != new.facts.owner
-        || old.facts.spawned_by != new.facts.spawned_by
-        || old.facts.parent != new.facts.parent
+        || relatives(&old.facts) != relatives(&new.facts)
 }
 
 /// One moment of a store. A reader that holds it sees neither later changes nor half of one.

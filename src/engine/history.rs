@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::access::stages::Bounded;
 use crate::commit::View;
 use crate::limits::{DEFAULT_HISTORY_LIMIT, MAX_HISTORY_BYTES, MAX_HISTORY_LIMIT, MAX_HISTORY_TEXT_UTF16};
-use crate::model::{IdError, MessageId, SessionId, SessionKey, Timestamp};
+use crate::model::{IdError, KeyAliases, MessageId, SessionId, SessionKey, Timestamp};
 use crate::store::{EventRow, StoreError, TranscriptNumber};
 use crate::transcript::{Redactor, TreeScan, sanitize};
 
@@ -300,6 +300,11 @@ impl Engine {
         }
         if view.snapshot.current_window(&key)?.is_some() {
             return Ok(key);
+        }
+        if let Ok(main) = KeyAliases::default().stored(&self.agent, &key)
+            && view.snapshot.current_window(&main)?.is_some()
+        {
+            return Ok(main);
         }
         let by_id = match SessionId::parse(given) {
             Ok(id) => view.snapshot.transcript(&id)?.and_then(|transcript| view.sessions.get(transcript)),

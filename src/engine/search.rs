@@ -16,7 +16,7 @@ use crate::commit::View;
 use crate::limits::{
     DEFAULT_EXCERPT_UTF16, DEFAULT_SEARCH_LIMIT, MAX_EXCERPT_UTF16, MAX_SEARCH_LIMIT, MAX_TOOL_RESULT_BYTES,
 };
-use crate::model::{AgentId, MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
+use crate::model::{AgentId, KeyAliases, MessageId, Role, SessionId, SessionKey, TextSource as _, Timestamp};
 use crate::search::excerpt::{Excerpt, ExcerptStyle};
 use crate::search::instances::PhraseFinder;
 use crate::search::phrase_set::PhraseSet;
@@ -310,16 +310,16 @@ pub(super) struct KeyScopes {
 }
 
 impl KeyScopes {
-    fn of(&self, view: &View, keys: &[String]) -> Result<Scope, SearchError> {
+    fn of(&self, view: &View, agent: &AgentId, keys: &[String]) -> Result<Scope, SearchError> {
         let epoch = view.sessions.epoch();
         // While the index is rebuilt a scope has other counts, with the same sessions.
         if view.index.rebuilding {
-            return Ok(Scope::new(view, Some(&resolve_keys(view, keys)?)));
+            return Ok(Scope::new(view, Some(&resolve_keys(view, agent, keys)?)));
         }
         if let Some((_, _, scope)) = self.kept.lock().iter().find(|(known, at, _)| *at == epoch && known == keys) {
             return Ok(scope.clone());
         }
-        let scope = Scope::new(view, Some(&resolve_keys(view, keys)?));
+        let scope = Scope::new(view, Some(&resolve_keys(view, agent, keys)?));
         let mut kept = self.kept.lock();
         kept.retain(|(known, _, _)| known != keys);
         if kept.len() >= MAX_KEPT_SCOPES {
@@ -467,7 +467,7 @@ impl Engine {
     fn search_view(&self, view: &View, request: &SearchRequest) -> Result<SearchAnswer, SearchError> {
         request.check()?;
         let scope = match &request.session_keys {
-            Some(keys) => self.key_scopes.of(view, keys)?,
+            Some(keys) => self.key_scopes.of(view, &self.agent, keys)?,
             None => Scope::new(view, None),
         };
         self.search_in(view, request, scope)
@@ -607,7 +607,7 @@ fn clip(piece: &str) -> String {
 }
 
 /// Keys as given, or the key of a session id (D23). What names nothing stays and matches nothing.
-fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, SearchError> {
+fn resolve_keys(view: &View, agent: &AgentId, given: &[String]) -> Result<Vec<SessionKey>, SearchError> {
     let mut keys = Vec::new();
     for text in given {
         let Ok(key) = SessionKey::parse(text) else { continue };
@@ -621,6 +621,11 @@ fn resolve_keys(view: &View, given: &[String]) -> Result<Vec<SessionKey>, Search
         {
             keys.push(row.session_key.clone());
             continue;
+        }
+        if let Ok(main) = KeyAliases::default().stored(agent, &key)
+            && main != key
+        {
+            keys.push(main);
         }
         keys.push(key);
     }

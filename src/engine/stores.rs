@@ -307,7 +307,8 @@ impl Stores {
             let lineage = Lineage::of(view.sessions.lineage(row));
             requester.judge(&Target { agent, key: &row.session_key, lineage }).is_ok()
         };
-        if view.sessions.iter().any(is_owned) {
+        let family = view.sessions.families(&requester.own_keys());
+        if family.into_iter().filter_map(|number| view.sessions.get(number)).any(is_owned) {
             return Some(store);
         }
         drop(view);

@@ -25,14 +25,19 @@ pub struct VisibleSet {
 
 /// Every session that a list or a search without keys meets.
 pub fn visible_rows<'v>(
-    agent: &'v AgentId,
+    agent: &AgentId,
     sessions: &'v Sessions,
-    requester: &'v Requester,
-) -> impl Iterator<Item = Visible<&'v Arc<SessionRow>>> {
-    sessions.iter().filter_map(move |row| {
+    requester: &Requester,
+) -> Vec<Visible<&'v Arc<SessionRow>>> {
+    let judged = |row: &'v Arc<SessionRow>| {
         let target = Target { agent, key: &row.session_key, lineage: Lineage::of(sessions.lineage(row)) };
         requester.meets(&target).map(|admission| Visible::judged(admission, row))
-    })
+    };
+    if requester.meets_family_only() {
+        let family = sessions.families(&requester.own_keys());
+        return family.into_iter().filter_map(|number| sessions.get(number)).filter_map(judged).collect();
+    }
+    sessions.iter().filter_map(judged).collect()
 }
 
 impl VisibleSet {

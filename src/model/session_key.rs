@@ -70,6 +70,12 @@ impl KeyAliases {
         }
     }
 
+    /// The bare main key.
+    #[must_use]
+    pub fn main_key(&self) -> &SessionKey {
+        &self.main
+    }
+
     /// How a key is shown: as `main` to whoever asked for `main`, else unchanged.
     #[must_use]
     pub fn display<'k>(&self, asked: Option<&'k str>, key: &'k SessionKey) -> &'k str {

@@ -9,6 +9,7 @@
 //! - [`crash`]: the power fails at any moment, opening included.
 //! - [`differential`]: the whole engine against SQLite FTS5 over the same messages.
 //! - [`durability`]: what power cuts and failing disks have taught, one bug a test.
+//! - [`escape`]: trying to get at what a caller may not see, and what a visible set costs.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`faults`]: the disk fails at any call, and works again.
@@ -57,6 +58,7 @@ mod data;
 mod differential;
 mod disk;
 mod durability;
+mod escape;
 mod excerpt;
 mod extract;
 mod faults;

@@ -88,7 +88,11 @@ struct Server {
 
 impl Server {
     fn start(program: &Program, args: &[&str]) -> Self {
-        let mut child = program.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        Self::of(program.command(args))
+    }
+
+    fn of(mut command: std::process::Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout, next_id: 0 }
@@ -248,6 +252,22 @@ fn a_server_without_a_store_answers_and_makes_none() {
     assert_eq!(result["structuredContent"]["reason"], json!("no_store"));
     server.end();
     assert!(!program.root().exists());
+}
+
+#[test]
+fn case_25_no_log_level_puts_anything_but_frames_on_standard_output() {
+    let program = program();
+    let mut command = program.command(&["mcp"]);
+    command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full").env("SESSIONS_SEARCH_LOG", "trace");
+    let mut server = Server::of(command);
+    server.request("initialize", json!({ "protocolVersion": "2025-06-18", "capabilities": {} }));
+    for arguments in
+        [json!({ "query": "otter" }), json!({ "query": 5 }), json!({ "query": "\u{1b}[31m\n\u{2028}otter" })]
+    {
+        server.call("sessions_search", arguments);
+    }
+    server.call("sessions_history", json!({ "sessionKey": "main\n{}" }));
+    server.end();
 }
 
 #[test]

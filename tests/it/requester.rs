@@ -140,7 +140,7 @@ fn t12_t19_t21_t22_t23_t24_explicit_keys() {
 }
 
 #[test]
-fn the_key_is_shown_as_main_to_whoever_asked_for_main() {
+fn t13_the_key_is_shown_as_main_to_whoever_asked_for_main() {
     let world = world();
     let stores = world.stores();
     for (asked, shown) in [(Some("main"), "main"), (Some(R), R), (None, R), (Some("current"), R)] {

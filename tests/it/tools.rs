@@ -108,7 +108,7 @@ fn t1_t27_answers_are_as_their_schemas_say() {
 }
 
 #[test]
-fn t3_t25_arguments_as_models_write_them() {
+fn t3_t4_t25_arguments_as_models_write_them() {
     let world = world();
     let stores = world.stores();
     for (arguments, expected) in [

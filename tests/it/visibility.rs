@@ -62,7 +62,7 @@ fn seen(requester: &Requester, row: &Row) -> (bool, bool) {
 }
 
 #[test]
-fn the_decision_table() {
+fn v10_v11_v13_v24_the_decision_table() {
     let child = "agent:main:subagent:1";
     let mut archived_child = spawned_by(R, row("main", "agent:main:subagent:2"));
     archived_child.facts.archived = true;
@@ -357,7 +357,7 @@ fn a_hidden_id_answers_exactly_as_one_that_does_not_exist() {
 }
 
 #[test]
-fn a_refused_key_answers_the_same_whether_it_exists() {
+fn t9_a_refused_key_answers_the_same_whether_it_exists() {
     let (with, without) = (stored(), Stored::default());
     let hidden = ["agent:main:dashboard:1", "agent:work:main", "agent:nobody:main", "global", "cron:x", "unknown"];
     for (column, requester) in columns() {
