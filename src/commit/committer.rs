@@ -128,6 +128,7 @@ impl Committer {
         let store = open_store(&location, &options, &for_new, &health, options.create)?;
         let schema = store.snapshot()?.schema()?;
         let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
+        recovery::drop_staged(&store)?;
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
@@ -239,6 +240,7 @@ impl Committer {
             } else {
                 Arc::new(TextPipeline::of_schema(&self.options.analyzers, schema)?)
             };
+            recovery::drop_staged(&store)?;
             recovery::adopt_schema(&store, &pipeline)?;
             Ok((recovery::recover(&store, self.index_place(), &pipeline, self.tuning())?, store))
         });

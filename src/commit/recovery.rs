@@ -142,6 +142,29 @@ fn replay(
     Ok(Some(tail))
 }
 
+/// Drops sessions that were to take the place of others when the store was left: their sources are read again.
+pub(super) fn drop_staged(store: &Store) -> Result<(), StoreError> {
+    let mut staged = Vec::new();
+    for entry in store.snapshot()?.sessions()? {
+        let (transcript, session) = entry?;
+        if matches!(session.state, SessionState::Staged { .. }) {
+            staged.push((transcript, session));
+        }
+    }
+    if staged.is_empty() {
+        return Ok(());
+    }
+    store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
+        let mut counters = tables.counters()?;
+        for (transcript, session) in &staged {
+            tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
+            counters.next_death += 1;
+            tables.remove_session(*transcript, session)?;
+        }
+        tables.set_counters(&counters)
+    })
+}
+
 /// Where the store was analysed or redacted otherwise than this build does it, every session becomes pending, in one
 /// transaction with the new schema: nothing made by old rules is shown again.
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {

@@ -21,7 +21,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +42,7 @@ mod rows;
 mod session_index;
 mod walk;
 
+use copies::PrefixMarks;
 pub use copies::{Relation, ResumePoint, StoredLines};
 pub use lines::Position;
 use walk::FoundFile;
@@ -144,6 +144,8 @@ pub struct DiscoverOptions {
     pub format: Option<Format>,
     /// Take archives of deleted sessions too.
     pub include_deleted: bool,
+    /// When this is asked, in milliseconds since 1970: a file that changed just now may change again unseen.
+    pub now_millis: i64,
 }
 
 /// What was found.
@@ -189,6 +191,7 @@ impl Discovery {
             facts,
             copy_of: None,
             len_bytes: file.len_bytes,
+            stamp: file.stamp,
             is_named: false,
             numbers_rows: false,
             replaces: None,
@@ -218,6 +221,8 @@ pub struct Source {
     pub copy_of: Option<PathBuf>,
     /// Its size when it was found.
     pub len_bytes: u64,
+    /// While this is the same and not 0, so is the file.
+    pub stamp: u64,
     /// An index of sessions names the file as this session's.
     is_named: bool,
     /// Rows without an id get one by their line: the format's first version has none.
@@ -481,7 +486,7 @@ impl fmt::Display for LineWarning {
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovery, ImportError> {
     let mut discovery = Discovery::default();
     let mut agents = Agents::default();
-    let mut files = walk::files_below(paths, &mut discovery);
+    let mut files = walk::files_below(paths, options.now_millis, &mut discovery);
     let formats = options.format.as_ref().map_or(DETECTION_ORDER, std::slice::from_ref);
     for format in formats {
         importer_of(*format).claim(&mut files, options, &mut agents, &mut discovery)?;
@@ -524,11 +529,11 @@ fn settle_owners(sources: &mut [Source]) {
 /// [`ImportError::Io`].
 pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, ImportError> {
     let fail = |error| ImportError::Io { path: source.path.clone(), source: error };
+    let mut marks = PrefixMarks::begin(&source.path).map_err(fail)?;
     let position = match from {
         None => Position::default(),
         Some(point) => {
-            let mut file = File::open(&source.path).map_err(fail)?;
-            if !point.fits(&mut file).map_err(fail)? {
+            if !marks.fit(point).map_err(fail)? {
                 let path = source.path.clone();
                 let is_restated = importer_of(source.format).is_restated(source).map_err(fail)?;
                 return Err(if is_restated { ImportError::Restated { path } } else { ImportError::Rewritten { path } });
@@ -540,14 +545,25 @@ pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, Impor
         OpenError::Restated => ImportError::Restated { path: source.path.clone() },
         OpenError::Io(error) => fail(error),
     })?;
-    Ok(Reader { path: source.path.clone(), items, failed: false })
+    Ok(Reader { path: source.path.clone(), items, marks, failed: false })
 }
 
 /// The items of one source, in order. After an error there are none.
 pub struct Reader {
     path: PathBuf,
     items: Items,
+    marks: PrefixMarks,
     failed: bool,
+}
+
+impl Reader {
+    /// The resume point at the end of an item that came.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn resume_point(&mut self, end: Position) -> Result<ResumePoint, ImportError> {
+        self.marks.at(end).map_err(|source| ImportError::Io { path: self.path.clone(), source })
+    }
 }
 
 impl Iterator for Reader {

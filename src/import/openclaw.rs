@@ -346,6 +346,7 @@ fn add_source(
         facts: named.map_or_else(SessionFacts::default, |entry| entry.facts.clone()),
         copy_of: None,
         len_bytes: transcript.file.len_bytes,
+        stamp: transcript.file.stamp,
         is_named: named.is_some(),
         numbers_rows: transcript.numbers_rows,
         replaces: None,

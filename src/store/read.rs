@@ -177,6 +177,20 @@ impl Snapshot {
         }
     }
 
+    /// The files that a session was imported from, with what is noted of each.
+    pub fn sources_of(&self, id: &SessionId) -> Result<Vec<(String, SourceRow)>, StoreError> {
+        let table = self.transaction.open_table(tables::SOURCES)?;
+        let mut found = Vec::new();
+        for entry in table.range::<&str>(..)? {
+            let (name, row) = entry?;
+            let row: SourceRow = rows::decode(row.value(), "source row")?;
+            if row.session_id == *id {
+                found.push((name.value().to_owned(), row));
+            }
+        }
+        Ok(found)
+    }
+
     /// The notes whose name begins with `prefix`.
     pub fn sources_below(&self, prefix: &str) -> Result<Vec<SourceRow>, StoreError> {
         let table = self.transaction.open_table(tables::SOURCES)?;

@@ -123,6 +123,14 @@ pub enum SessionState {
     Ready,
     /// Hidden until it is rebuilt.
     Pending(PendingReason),
+    /// Read anew from its source, to take the place of what was read before. Nobody sees it until then, and its id leads
+    /// to the other.
+    Staged {
+        /// What it replaces …
+        replaces: TranscriptNumber,
+        /// … unless that has grown: the events it holds.
+        events: u64,
+    },
 }
 
 /// One session: naming, lineage, and the watermark of its transcript.
@@ -261,4 +269,8 @@ pub struct SourceRow {
     pub line: u64,
     /// Stands for the bytes before it, to notice a rewrite.
     pub mark: u64,
+    /// Events of the session that came from here.
+    pub rows: u64,
+    /// Stands for the file's size, times and identity when it was read to its end; 0: look into it.
+    pub stamp: u64,
 }

@@ -143,7 +143,9 @@ impl<'t> WriteTables<'t> {
     pub fn put_session(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<(), StoreError> {
         self.sessions.insert(transcript.0, rows::encode(row).as_slice())?;
         match row.state {
-            rows::SessionState::Ready => self.pending.remove(transcript.0)?.map(|_| ()),
+            rows::SessionState::Ready | rows::SessionState::Staged { .. } => {
+                self.pending.remove(transcript.0)?.map(|_| ())
+            }
             rows::SessionState::Pending(_) => self.pending.insert(transcript.0, ())?.map(|_| ()),
         };
         Ok(())
@@ -335,6 +337,15 @@ impl<'t> WriteTables<'t> {
 
     /// Removes a session whole: row, key, events, documents. Returns the numbers of its documents.
     pub fn remove_session(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<Vec<u64>, StoreError> {
+        let documents = self.remove_transcript(transcript)?;
+        if !matches!(row.state, rows::SessionState::Staged { .. }) {
+            self.transcripts.remove(row.session_id.as_str())?;
+            self.remove_window(transcript, &row.session_key)?;
+        }
+        Ok(documents)
+    }
+
+    fn remove_transcript(&mut self, transcript: TranscriptNumber) -> Result<Vec<u64>, StoreError> {
         let documents: Vec<u64> = self.active(transcript)?.into_iter().map(|(_, number)| number).collect();
         for number in &documents {
             self.documents.remove(number)?;
@@ -347,14 +358,26 @@ impl<'t> WriteTables<'t> {
         self.idempotency.retain_in((transcript.0, "")..(next, ""), |_, _| false)?;
         self.pending.remove(transcript.0)?;
         self.sessions.remove(transcript.0)?;
-        self.transcripts.remove(row.session_id.as_str())?;
-        self.remove_window(transcript, &row.session_key)?;
         Ok(documents)
     }
 
     /// How far a file was imported.
+    pub fn source(&self, path: &str) -> Result<Option<SourceRow>, StoreError> {
+        match self.sources.get(path)? {
+            Some(row) => rows::decode(row.value(), "source row").map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes how far a file was imported.
     pub fn put_source(&mut self, path: &str, row: &SourceRow) -> Result<(), StoreError> {
         self.sources.insert(path, rows::encode(row).as_slice())?;
+        Ok(())
+    }
+
+    /// Forgets how far a file was imported.
+    pub fn remove_source(&mut self, path: &str) -> Result<(), StoreError> {
+        self.sources.remove(path)?;
         Ok(())
     }
 

@@ -12,6 +12,7 @@
 //! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`import_replaced`]: sources that were edited, cut or written anew.
 //! - [`import_rules`]: which part of the code may name which.
 //! - [`lifecycle`]: every way a transcript changes.
 //! - [`options`]: what a search may be asked besides words.
@@ -47,6 +48,7 @@ mod import_codex;
 mod import_engine;
 mod import_gemini_cli;
 mod import_openclaw;
+mod import_replaced;
 mod import_rules;
 mod imported;
 mod lifecycle;
