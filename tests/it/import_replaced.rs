@@ -205,7 +205,7 @@ fn a_file_with_the_same_size_and_times_is_not_read_again() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
     let at_now = |engine: &Engine| {
         let now = Timestamp::from_millis(now).unwrap();
-        engine.import(&[file.clone()], &ImportOptions::default(), now, &mut |_| {}).unwrap()
+        engine.import(std::slice::from_ref(&file), &ImportOptions::default(), now, &mut |_| {}).unwrap()
     };
     assert_eq!(at_now(&engine).events, 4);
     let summary = at_now(&engine);
