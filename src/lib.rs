@@ -70,6 +70,7 @@
 //! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
 //! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
+//! | index with another analyzer or redaction | [`Engine::reindex`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
 //! | know every bound | [`limits`] |
 //!
@@ -125,8 +126,8 @@ pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
     HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
     ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, RekeyError, SearchAnswer, SearchError, SearchRequest, SessionList,
-    SessionSummary, SkippedFile, StatusReport,
+    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, SearchAnswer, SearchError,
+    SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};

@@ -184,7 +184,7 @@ impl Committer {
         let store = self.storing(Origin::Import { now, bulk: false });
         self.submit(move |transaction| {
             let Some(session) = transaction.session(transcript)?.cloned() else {
-                let detail = "the store was opened again while a session was read anew; import again".into();
+                let detail = "the store was opened again, or everything in it made anew, while a session was read anew; import again".into();
                 return Err(StoreError::Poisoned { detail });
             };
             store.events_of(transaction, transcript, session, &events)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::checkpoint::IndexState;
 use super::maintenance::Signals;
@@ -128,7 +128,6 @@ impl Committer {
         let store = open_store(&location, &options, &for_new, &health, options.create)?;
         let schema = store.snapshot()?.schema()?;
         let pipeline = Arc::new(TextPipeline::of_schema(&options.analyzers, schema)?);
-        recovery::drop_staged(&store)?;
         recovery::adopt_schema(&store, &pipeline)?;
         let (index, view) = recovery::recover(&store, index_place(&location, &options), &pipeline, &options.tuning)?;
         Ok(Self {
@@ -181,7 +180,7 @@ impl Committer {
         index_place(&self.location, &self.options)
     }
 
-    fn with_store<R, E: From<StoreError>>(&self, with: impl FnOnce(&Store) -> Result<R, E>) -> Result<R, E> {
+    pub(super) fn with_store<R, E: From<StoreError>>(&self, with: impl FnOnce(&Store) -> Result<R, E>) -> Result<R, E> {
         match &*self.store.read() {
             Some(store) => with(store),
             None => Err(StoreError::Poisoned { detail: "it could not be opened again yet".into() }.into()),
@@ -240,7 +239,6 @@ impl Committer {
             } else {
                 Arc::new(TextPipeline::of_schema(&self.options.analyzers, schema)?)
             };
-            recovery::drop_staged(&store)?;
             recovery::adopt_schema(&store, &pipeline)?;
             Ok((recovery::recover(&store, self.index_place(), &pipeline, self.tuning())?, store))
         });
@@ -248,10 +246,8 @@ impl Committer {
             Ok(((state, view), store)) => {
                 tracing::info!("the store was opened again after a failure of the disk");
                 *index = state;
-                self.signals.note_tail(&view.index.tail, self.tuning());
-                self.view.publish(view);
-                self.reopened.fetch_add(1, Ordering::Relaxed);
                 *slot = Some(store);
+                self.show_recovered(view);
                 reopening.failure = None;
                 Ok(())
             }
@@ -263,6 +259,29 @@ impl Committer {
                 Err(error)
             }
         }
+    }
+
+    /// Shows what recovery has read anew. The caller holds `writing`. Whoever was writing a session's documents has lost
+    /// the right to.
+    pub(super) fn show_recovered(&self, view: View) {
+        self.signals.note_tail(&view.index.tail, self.tuning());
+        self.view.publish(view);
+        self.reopened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keeps writers out until the result is dropped.
+    pub(super) fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock()
+    }
+
+    /// Something may be on disk that is not in view: the store is opened again by the next operation.
+    pub(super) fn note_failure(&self) {
+        self.health.note_failure();
+    }
+
+    /// The analyzers this store may have.
+    pub(super) fn analyzers(&self) -> &Analyzers {
+        &self.options.analyzers
     }
 
     /// Runs `write` in a transaction, commits and publishes before it returns. Writes of other threads may share

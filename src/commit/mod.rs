@@ -11,6 +11,7 @@ mod maintenance;
 mod prepare;
 mod rebuild;
 mod recovery;
+mod reindex;
 mod transaction;
 mod tuning;
 mod view;

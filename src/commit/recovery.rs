@@ -11,7 +11,8 @@ use crate::analysis::TokenText;
 use crate::index::{GroupedText, Hidden, IndexFolder, IndexPlace, IndexView, Run, Tail};
 use crate::model::{DocNumber, Ordinal};
 use crate::store::{
-    Death, Durability, IndexNote, IndexNotes, PendingReason, SessionState, Snapshot, Statistics, Store, StoreError,
+    Death, Durability, IndexNote, IndexNotes, PendingReason, SchemaRow, SessionState, Snapshot, Statistics, Store,
+    StoreError,
 };
 
 /// What became of the index folder.
@@ -50,6 +51,7 @@ pub(super) fn recover(
     pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
+    drop_staged(store)?;
     let snapshot = store.snapshot()?;
     let mut sessions = Sessions::default();
     for entry in snapshot.sessions()? {
@@ -142,8 +144,8 @@ fn replay(
     Ok(Some(tail))
 }
 
-/// Drops sessions that were to take the place of others when the store was left: their sources are read again.
-pub(super) fn drop_staged(store: &Store) -> Result<(), StoreError> {
+/// Drops sessions that were to take the place of others: their sources are read again.
+fn drop_staged(store: &Store) -> Result<(), StoreError> {
     let mut staged = Vec::new();
     for entry in store.snapshot()?.sessions()? {
         let (transcript, session) = entry?;
@@ -170,15 +172,22 @@ pub(super) fn drop_staged(store: &Store) -> Result<(), StoreError> {
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
     let snapshot = store.snapshot()?;
     let schema = pipeline.schema();
-    if snapshot.schema()? == schema {
-        return Ok(());
-    }
+    if snapshot.schema()? == schema { Ok(()) } else { make_all_pending(store, &schema) }
+}
+
+/// Makes every session pending, in one transaction with the schema: what was made before is never shown again.
+pub(super) fn make_all_pending(store: &Store, schema: &SchemaRow) -> Result<(), StoreError> {
+    let snapshot = store.snapshot()?;
     store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
         let mut counters = tables.counters()?;
         for entry in snapshot.sessions()? {
             let (transcript, mut session) = entry?;
             tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
             counters.next_death += 1;
+            if matches!(session.state, SessionState::Staged { .. }) {
+                tables.remove_session(transcript, &session)?;
+                continue;
+            }
             session.ordinal = Ordinal(counters.next_ordinal);
             counters.next_ordinal += 1;
             session.state = SessionState::Pending(PendingReason::Rebuild);
@@ -189,6 +198,6 @@ pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(),
         }
         tables.set_counters(&counters)?;
         tables.set_statistics(&Statistics::default())?;
-        tables.set_schema(&schema)
+        tables.set_schema(schema)
     })
 }

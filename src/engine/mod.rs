@@ -3,6 +3,7 @@
 mod history;
 mod import;
 mod list;
+mod reindex;
 mod search;
 mod status;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
+pub use reindex::ReindexRequest;
 pub use search::{
     Coverage, EmptyReason, Explanation, Hit, HitExplanation, PieceExplanation, SearchAnswer, SearchError, SearchRequest,
 };
@@ -43,10 +45,11 @@ pub struct OpenOptions {
     /// Called with a share from 0 to 1 while the store is repaired after a crash.
     pub repairing: Option<Arc<dyn Fn(f64) + Send + Sync>>,
     /// What a store that is made masks before anything is indexed or shown: the built-in patterns by default. A store
-    /// that is there goes on as it was made.
+    /// that is there goes on as it was made, until [`Engine::reindex`].
     pub redaction: Redaction,
     /// The analyzer of a store that is made, by its name: `unicode-word` by default, which is SQLite FTS5's, or `cjk`,
-    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own.
+    /// which finds any part of a run of Chinese, Japanese, Korean or Thai. A store that is there keeps its own
+    /// until [`Engine::reindex`].
     pub analyzer: String,
     /// The analyzers a store may have: the built-in ones by default. A store whose analyzer is none of them is not
     /// opened.

@@ -1,6 +1,7 @@
 //! The analyzer `cjk`: its tokens and phrases, what they find against a plain scan, its excerpts.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use sessions_search::{
@@ -139,12 +140,12 @@ fn the_tables_are_unicodes_properties() {
 }
 
 /// What a text or piece is for a plain scan: its runs and words with NUL around words and between runs.
-struct PlainScan {
+pub(crate) struct PlainScan {
     runs: Regex,
 }
 
 impl PlainScan {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scripts =
             r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}";
         let letters =
@@ -152,7 +153,8 @@ impl PlainScan {
         Self { runs: Regex::new(&format!("(?:{letters})+")).unwrap() }
     }
 
-    fn units(&self, text: &str) -> Vec<(bool, String)> {
+    /// The runs (`true`) and words of a text, in order.
+    pub(crate) fn units(&self, text: &str) -> Vec<(bool, String)> {
         let text: String = text.nfkc().collect();
         let mut units = Vec::new();
         let words = |text: &str, units: &mut Vec<(bool, String)>| {
@@ -222,7 +224,7 @@ fn fill_both(engine: &Engine, texts: &[String]) {
 }
 
 /// 1 to 8 characters of a random text, where that can be asked for.
-fn draw(random: &mut Random, texts: &[String], num_chars: usize) -> String {
+pub(crate) fn draw(random: &mut Random, texts: &[String], num_chars: usize) -> String {
     loop {
         let text: Vec<char> = texts[random.below(texts.len())].chars().collect();
         if text.len() < num_chars {
@@ -234,6 +236,13 @@ fn draw(random: &mut Random, texts: &[String], num_chars: usize) -> String {
             return query;
         }
     }
+}
+
+/// Whether the plain scan may miss what `cjk` finds beside words.
+pub(crate) fn has_emoji(piece: &str) -> bool {
+    static EMOJI: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}]").unwrap());
+    EMOJI.is_match(piece)
 }
 
 /// Every query's hits are those of the plain scan. Gives how many queries found something.
@@ -277,7 +286,7 @@ fn compare_with_scan(texts: &[String], queries: impl Iterator<Item = String>) ->
 }
 
 /// Texts that hold much of what can go wrong, of few characters, so that they meet.
-fn invented(seed: u64, num_texts: usize) -> Vec<String> {
+pub(crate) fn invented(seed: u64, num_texts: usize) -> Vec<String> {
     const PIECES: &[&str] = &[
         "会",
         "议",
@@ -346,10 +355,9 @@ fn invented_texts_are_found_as_a_plain_scan_finds_them() {
     let unknown: &[char] = &['\u{200B}', '\u{FE0F}', '\u{301}', '\u{E0100}'];
     texts.retain(|text| !text.contains(unknown));
     let mut random = Random::new(8);
-    let emoji = Regex::new(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}--0-9]").unwrap();
     let mut lengths = (1..=8).cycle();
     let queries: Vec<String> = std::iter::repeat_with(|| draw(&mut random, &texts, lengths.next().unwrap()))
-        .filter(|query| !query.split_whitespace().any(|piece| emoji.is_match(piece)))
+        .filter(|query| !query.split_whitespace().any(has_emoji))
         .take(2_000)
         .collect();
     let hits = compare_with_scan(&texts, queries.into_iter());

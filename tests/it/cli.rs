@@ -56,6 +56,37 @@ fn init_makes_the_store_once_for_its_owner_alone() {
 }
 
 #[test]
+fn a_store_has_the_analyzer_that_init_or_reindex_gave_it() {
+    let line = message("k1", "user", "请检查apiKey配置 token=0123456789abcdef");
+    let program = Program::new();
+    assert_eq!(program.json(0, &["init", "--analyzer", "cjk"])["analyzer"], "cjk");
+    program.append(MAIN, std::slice::from_ref(&line));
+    for words in ["检查apiKey", "配", "APIKEY"] {
+        assert_eq!(program.found(&[words]), ["k1"], "{words}");
+    }
+    assert_eq!(program.json(0, &["status"])["analyzer"], "cjk");
+    assert!(
+        program.run(&["init", "--analyzer", "unicode-word"]).stderr.contains("made with analyzer cjk, and keeps it")
+    );
+
+    let done = program.json(0, &["reindex", "--analyzer", "unicode-word", "--wait"]);
+    assert_eq!(done, json!({"sessions": 1, "pending": 0, "analyzer": "unicode-word", "redaction": "on"}));
+    assert_eq!((program.found(&["配置"]), program.found(&["token"])), (vec![], vec!["k1".to_owned()]));
+    let said = program.run(&["reindex", "--analyzer", "cjk", "--redaction", "off"]);
+    assert_eq!(said.stdout, "indexed 1 session anew: analyzer cjk, redaction off\n", "{said:?}");
+    assert_eq!((program.found(&["配置"]), program.found(&["0123456789abcdef"]).len()), (vec!["k1".to_owned()], 1));
+    program.json(0, &["reindex", "--redact-pattern", "检查", "--wait"]);
+    assert_eq!((program.found(&["检查"]), program.found(&["0123456789abcdef"]).len()), (vec![], 0));
+    // Masked already: the patterns stay.
+    program.json(0, &["reindex", "--redaction", "on"]);
+    assert_eq!(program.found(&["检查"]), [""; 0]);
+
+    fails(&program, 2, &["reindex", "--analyzer", "unheard-of"], "unicode-word");
+    fails(&program, 2, &["reindex", "--redaction", "off", "--redact-pattern", "x"], "needs --redaction on");
+    fails(&Program::new(), 2, &["reindex"], "there is no store yet");
+}
+
+#[test]
 fn a_store_redacts_as_init_was_told() {
     let line = message("k1", "user", "river token=0123456789abcdef and OTTER-77");
     let program = Program::new();

@@ -20,6 +20,7 @@
 //! - [`readme`]: what the README shows is what happens.
 //! - [`redaction`]: that no answer shows or confirms a secret. The rules themselves: `src/transcript/redact/tests.rs`.
 //! - [`recovery`]: reopening, and an index folder that is lost, old, foreign or damaged.
+//! - [`reindex`]: a store that gets another analyzer or redaction.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
 //! - [`regressions`]: faults found by using it, each with a test named after it.
 //! - [`tree`]: which rows of a session are on the active branch.
@@ -62,6 +63,7 @@ mod readme;
 mod recovery;
 mod redaction;
 mod regressions;
+mod reindex;
 mod schema;
 mod tree;
 mod unicode_runs;

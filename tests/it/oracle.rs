@@ -173,6 +173,16 @@ impl Fts5Oracle {
         limit: usize,
         sessions: Option<&[&str]>,
     ) -> Vec<OracleHit> {
+        self.search_expression(&match_expression(pieces, prefix), limit, sessions)
+    }
+
+    /// The same for an FTS5 expression.
+    pub(crate) fn search_expression(
+        &self,
+        expression: &str,
+        limit: usize,
+        sessions: Option<&[&str]>,
+    ) -> Vec<OracleHit> {
         let sessions = sessions.map(|sessions| serde_json::to_string(sessions).expect("strings"));
         let mut statement = self
             .0
@@ -182,7 +192,7 @@ impl Fts5Oracle {
                  ORDER BY rank, timestamp DESC, message_id, session_id LIMIT ?3",
             )
             .expect("statement");
-        let hits = statement.query_map(params![match_expression(pieces, prefix), sessions, limit as i64], |row| {
+        let hits = statement.query_map(params![expression, sessions, limit as i64], |row| {
             Ok(OracleHit { session_id: row.get(0)?, message_id: row.get(1)?, score: row.get(2)?, snippet: row.get(3)? })
         });
         hits.and_then(Iterator::collect).expect("a legal query")

@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Show what the store holds and what waits
     Status,
+    /// Index everything anew, with another analyzer or redaction where asked for
+    Reindex(ReindexArgs),
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +76,22 @@ pub(crate) struct InitArgs {
     /// A further pattern to mask, `pattern` or `/pattern/flags`; may be repeated
     #[arg(long, value_name = "P")]
     pub(crate) redact_pattern: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReindexArgs {
+    /// How texts become words from now on [default: as now]
+    #[arg(long, value_enum)]
+    pub(crate) analyzer: Option<AnalyzerChoice>,
+    /// Whether credentials are masked from now on [default: as now]
+    #[arg(long, value_enum)]
+    pub(crate) redaction: Option<OnOff>,
+    /// The further patterns to mask, in place of those chosen before; may be repeated
+    #[arg(long, value_name = "P")]
+    pub(crate) redact_pattern: Vec<String>,
+    /// Wait until it is done; else it goes on with the next commands
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -84,7 +84,10 @@ impl From<StoreError> for Failure {
         let text = error.to_string();
         match error {
             StoreError::Busy { .. } => Self::Busy(text),
-            StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Redaction(_) => Self::Damaged(text),
+            StoreError::Damaged { .. }
+            | StoreError::Format { .. }
+            | StoreError::Redaction(_)
+            | StoreError::UnknownAnalyzer { .. } => Self::Damaged(text),
             StoreError::Missing { .. } | StoreError::TooLarge { .. } => Self::Input(text),
             _ => Self::Io(text),
         }

@@ -10,12 +10,13 @@ use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
     AgentId, AppendRequest, Deleted, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError, ImportFormat,
     ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order, Redaction,
-    Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError,
+    ReindexRequest, RejectedPattern, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey,
+    StatusReport, StoreError,
 };
 
 use crate::args::{
     AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, OnOff,
-    OrderChoice, PruneArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    OrderChoice, PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unarchive(args) => place.set_archived(&args.key, false),
         Command::Prune(args) => place.prune(args),
         Command::Status => place.status(),
+        Command::Reindex(args) => place.reindex(args),
     }
 }
 
@@ -124,21 +126,13 @@ impl Place<'_> {
     }
 
     fn init(&self, args: &InitArgs) -> Result<u8, Failure> {
-        let (redaction, rejected) = match args.redaction {
-            Some(OnOff::Off) if !args.redact_pattern.is_empty() => {
-                return Err(Failure::Input("--redact-pattern needs --redaction on".into()));
-            }
-            Some(OnOff::Off) => (Redaction::off(), Vec::new()),
-            Some(OnOff::On) | None => Redaction::with_patterns(args.redact_pattern.iter().cloned()),
-        };
+        let (redaction, rejected) = chosen_redaction(args.redaction, &args.redact_pattern)?;
         let (engine, created) = match self.open(&self.root, false) {
             Ok(engine) => (engine, false),
             Err(StoreError::Missing { .. }) => (self.make(args.analyzer.unwrap_or_default(), redaction.clone())?, true),
             Err(other) => return Err(other.into()),
         };
-        for rejected in &rejected {
-            self.output.note(&format!("note: {rejected}; it is left out"));
-        }
+        self.note_rejected(&rejected);
         let kept = engine.redaction();
         if args.analyzer.is_some_and(|analyzer| analyzer.name() != engine.analyzer()) {
             let analyzer = engine.analyzer();
@@ -156,13 +150,49 @@ impl Place<'_> {
                 store: &folder.to_string_lossy(),
                 created,
                 analyzer: engine.analyzer(),
-                redaction: if kept.is_on() { "on" } else { "off" },
+                redaction: on_or_off(&kept),
                 redact_patterns: kept.patterns().len(),
                 rejected_patterns: rejected,
             })?;
         } else {
             let word = if created { "made" } else { "already there" };
             self.output.text(&format!("store {word}: {}\n", folder.display()))?;
+        }
+        Ok(DONE)
+    }
+
+    fn note_rejected(&self, rejected: &[RejectedPattern]) {
+        for rejected in rejected {
+            self.output.note(&format!("note: {rejected}; it is left out"));
+        }
+    }
+
+    fn reindex(&self, args: &ReindexArgs) -> Result<u8, Failure> {
+        let engine = self.open_to_change()?;
+        let mut request = ReindexRequest::default();
+        request.analyzer = args.analyzer.map(|analyzer| analyzer.name().to_owned());
+        let is_on_already = args.redaction == Some(OnOff::On) && engine.redaction().is_on();
+        if !args.redact_pattern.is_empty() || args.redaction.is_some() && !is_on_already {
+            let (redaction, rejected) = chosen_redaction(args.redaction, &args.redact_pattern)?;
+            self.note_rejected(&rejected);
+            request.redaction = Some(redaction);
+        }
+        let sessions = engine.reindex(&request)?;
+        let is_done = engine.wait_for_indexing(if args.wait { Duration::MAX } else { WORK_ON });
+        let pending = if is_done { 0 } else { engine.status()?.pending.len() as u64 };
+        let (analyzer, redaction) = (engine.analyzer(), on_or_off(&engine.redaction()));
+        self.close(engine);
+        if self.output.is_json() {
+            self.output.json(&Reindexed { sessions, pending, analyzer, redaction })?;
+        } else {
+            let done = counted(sessions - pending.min(sessions), "session");
+            self.output.text(&format!("indexed {done} anew: analyzer {analyzer}, redaction {redaction}\n"))?;
+        }
+        if pending > 0 {
+            let pending = counted(pending, "session");
+            self.output.note(&format!(
+                "{pending} still hidden: the next commands go on with it, `search --wait` waits for the end"
+            ));
         }
         Ok(DONE)
     }
@@ -487,6 +517,28 @@ struct Initialised<'i> {
     redact_patterns: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected_patterns: Vec<Rejected<'i>>,
+}
+
+/// What `reindex` did, and what is left for later commands.
+#[derive(Serialize)]
+struct Reindexed {
+    sessions: u64,
+    pending: u64,
+    analyzer: &'static str,
+    redaction: &'static str,
+}
+
+fn on_or_off(redaction: &Redaction) -> &'static str {
+    if redaction.is_on() { "on" } else { "off" }
+}
+
+/// What is to be masked, and the patterns that mean nothing.
+fn chosen_redaction(choice: Option<OnOff>, patterns: &[String]) -> Result<(Redaction, Vec<RejectedPattern>), Failure> {
+    match choice {
+        Some(OnOff::Off) if !patterns.is_empty() => Err(Failure::Input("--redact-pattern needs --redaction on".into())),
+        Some(OnOff::Off) => Ok((Redaction::off(), Vec::new())),
+        Some(OnOff::On) | None => Ok(Redaction::with_patterns(patterns.iter().cloned())),
+    }
 }
 
 /// A pattern that is left out.
