@@ -125,9 +125,9 @@ pub use commit::{AppendRefusal, CheckpointError, Deleted, EventPlace, RekeyRefus
 pub use engine::{
     Anchor, AppendError, AppendRequest, Coverage, DeleteError, EmptyReason, Engine, Explanation, HeldStatus,
     HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, LineReport, ListError, ListRequest,
-    OpenOptions, PendingSession, PieceExplanation, ReindexRequest, RekeyError, SearchAnswer, SearchError,
-    SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
+    ImportFormat, ImportOptions, ImportPreview, ImportProgress, ImportSummary, LineError, LineReport, ListError,
+    ListRequest, OpenOptions, PendingSession, PieceExplanation, PreviewPlace, ReindexRequest, RekeyError, SearchAnswer,
+    SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile, StatusReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{AgentId, IdError, MessageId, Role, SessionFacts, SessionId, SessionKey, TimeError, Timestamp};

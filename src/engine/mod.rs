@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
-pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
+pub use import::{
+    ImportError, ImportFormat, ImportOptions, ImportPreview, ImportProgress, ImportSummary, LineReport, PreviewPlace,
+    SkippedFile,
+};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use reindex::ReindexRequest;
 pub use search::{

@@ -330,6 +330,14 @@ pub enum SkipReason {
     OtherCopyOf(PathBuf),
 }
 
+impl SkipReason {
+    /// Whether the system refused, and not the file as it is.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_))
+    }
+}
+
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,9 +17,11 @@ const BUSY: u8 = 4;
 /// Store damaged.
 const DAMAGED: u8 = 5;
 /// Input or output failed.
-const IO: u8 = 6;
+pub(crate) const IO: u8 = 6;
 /// Refused.
 const FORBIDDEN: u8 = 3;
+/// Interrupted by a person, as shells count it.
+pub(crate) const INTERRUPTED: u8 = 130;
 /// A bug.
 const BUG: u8 = 70;
 

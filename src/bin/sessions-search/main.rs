@@ -6,6 +6,8 @@
 mod args;
 mod environment;
 mod failure;
+mod import;
+mod interrupt;
 mod output;
 mod run;
 

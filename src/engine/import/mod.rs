@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
@@ -18,7 +19,10 @@ use crate::transcript::{Event, EventKind, sanitize};
 
 use super::Engine;
 
+mod preview;
 mod replace;
+
+pub use preview::{ImportPreview, PreviewPlace};
 
 /// What to read and how. [`ImportOptions::default`] tells the format by the content.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +34,23 @@ pub struct ImportOptions {
     pub revive: bool,
     /// Import archives of deleted sessions too.
     pub include_deleted: bool,
+    /// Once this is true the import ends after the batch at hand; importing again goes on.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl ImportOptions {
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn discover(&self, agent: AgentId, now: Timestamp) -> DiscoverOptions {
+        DiscoverOptions {
+            agent,
+            format: self.format,
+            include_deleted: self.include_deleted,
+            now_millis: now.as_millis(),
+        }
+    }
 }
 
 /// How far an import is.
@@ -97,6 +118,12 @@ pub struct ImportSummary {
     pub files: u64,
     /// Files not read.
     pub files_skipped: Vec<SkippedFile>,
+    /// Whether it was stopped before its end.
+    #[serde(skip)]
+    pub is_stopped: bool,
+    /// Paths that were named themselves and that the system refused to read.
+    #[serde(skip)]
+    pub unreadable: Vec<PathBuf>,
 }
 
 /// Why an import ended early. What its summary would have counted stays stored; importing again goes on.
@@ -179,12 +206,7 @@ impl Engine {
         now: Timestamp,
         progress: &mut dyn FnMut(&ImportProgress),
     ) -> Result<ImportSummary, ImportError> {
-        let discover = DiscoverOptions {
-            agent: self.agent.clone(),
-            format: options.format,
-            include_deleted: options.include_deleted,
-            now_millis: now.as_millis(),
-        };
+        let discover = options.discover(self.agent.clone(), now);
         self.committer.heal()?;
         let found = import::discover(paths, &discover)?;
         if let Some(path) = found.missing.into_iter().next() {
@@ -193,6 +215,9 @@ impl Engine {
         let mut summary = ImportSummary::default();
         for (path, reason) in &found.skipped {
             summary.skip_file(path, reason);
+            if reason.is_unreadable() && paths.contains(path) {
+                summary.unreadable.push(path.clone());
+            }
         }
         for (path, note) in found.notes {
             summary.warn(&path, 0, note);
@@ -204,7 +229,8 @@ impl Engine {
         };
         let mut run = Run {
             now,
-            revive: options.revive,
+            options,
+            given: paths,
             bulk: at.total_bytes >= self.committer.tuning().bulk_bytes,
             summary,
             sessions: BTreeSet::new(),
@@ -240,7 +266,9 @@ impl Engine {
 /// One import under way.
 struct Run<'p> {
     now: Timestamp,
-    revive: bool,
+    options: &'p ImportOptions,
+    /// The paths as named.
+    given: &'p [PathBuf],
     bulk: bool,
     summary: ImportSummary,
     queued: Queued,
@@ -258,6 +286,9 @@ impl Run<'_> {
         let _importing = engine.committer.begin_import();
         let mut copies = false;
         for source in sources {
+            if self.is_stopped() {
+                break;
+            }
             // Copies come last, and are compared with what is stored of their owners.
             if source.copy_of.is_some() && !copies {
                 copies = true;
@@ -340,14 +371,14 @@ impl Run<'_> {
         if engine.committer.snapshot()?.tombstone(id)?.is_none() {
             return Ok(true);
         }
-        if self.revive {
+        if self.options.revive {
             engine.committer.revive(id.clone())?;
             self.revived.insert((source.agent.clone(), id.clone()));
         } else {
             let reason = "the session was deleted on purpose; `--revive` imports it again";
             self.summary.skip_file(&source.path, reason);
         }
-        Ok(self.revive)
+        Ok(self.options.revive)
     }
 
     fn is_revived(&self, source: &Source) -> bool {
@@ -358,7 +389,7 @@ impl Run<'_> {
     fn revives_sides(&self, engine: &Engine, snapshot: &Snapshot, name: &str) -> Result<bool, ImportError> {
         let mut any = false;
         for side in snapshot.sources_below(&side_name(name, ""))? {
-            if self.revive && snapshot.tombstone(&side.session_id)?.is_some() {
+            if self.options.revive && snapshot.tombstone(&side.session_id)?.is_some() {
                 engine.committer.revive(side.session_id)?;
                 any = true;
             }
@@ -366,7 +397,15 @@ impl Run<'_> {
         Ok(any)
     }
 
+    fn is_stopped(&mut self) -> bool {
+        self.summary.is_stopped |= self.options.is_stopped();
+        self.summary.is_stopped
+    }
+
     fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
+        if error.is_io() && self.given.contains(&source.path) {
+            self.summary.unreadable.push(source.path.clone());
+        }
         self.summary.skip_file(&source.path, error);
         Ok(())
     }
@@ -460,7 +499,7 @@ impl Run<'_> {
             let item = match item {
                 Ok(item) => item,
                 Err(error) => {
-                    self.summary.skip_file(&source.path, &error);
+                    self.unreadable(source, error)?;
                     is_whole = false;
                     break;
                 }
@@ -488,6 +527,10 @@ impl Run<'_> {
                     batch.end = Some(end);
                 }
                 Item::Torn { .. } => break,
+            }
+            if self.is_stopped() {
+                is_whole = false;
+                break;
             }
             if self.queued.rows + batch.rows >= BATCH_ROWS || self.queued.bytes + batch.bytes >= BATCH_BYTES {
                 self.at.bytes = before + batch.end.map_or(0, |end| end.offset);
@@ -598,6 +641,9 @@ impl Run<'_> {
         self.flush(engine)?;
         if self.bulk {
             engine.committer.finish_bulk()?;
+        }
+        if self.is_stopped() {
+            return Ok(());
         }
         for transcript in engine.committer.snapshot()?.pending()? {
             engine.committer.rebuild_session(transcript)?;

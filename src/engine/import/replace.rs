@@ -139,6 +139,9 @@ impl Run<'_> {
                     return Ok(false);
                 }
             }
+            if self.is_stopped() {
+                return Ok(false);
+            }
             if batch.rows >= BATCH_ROWS || batch.bytes >= BATCH_BYTES {
                 self.store(engine, source, std::mem::take(&mut batch), replacement)?;
                 (self.progress)(&self.at);
