@@ -169,6 +169,7 @@ pub mod __internal {
     pub mod faults {
         pub use crate::commit::Tuning;
         pub use crate::files::*;
+        pub use crate::store::JournalOptions;
     }
 }
 

@@ -71,6 +71,7 @@ mod import_gemini_cli;
 mod import_openclaw;
 mod import_rules;
 mod imported;
+mod journal;
 mod json_schema;
 mod kill;
 mod lifecycle;
