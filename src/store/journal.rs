@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn records_are_read_in_order_whichever_half_is_older() {
         let [a, b, c, d] = [1, 2, 3, 4].map(|n| record(n, 0, n as u8));
-        assert_eq!(sequences(&journal(&[a.clone(), b.clone()], &[c.clone()])), [1, 2, 3]);
+        assert_eq!(sequences(&journal(&[a.clone(), b.clone()], std::slice::from_ref(&c))), [1, 2, 3]);
         assert_eq!(sequences(&journal(&[c, d], &[a, b])), [1, 2, 3, 4]);
         assert_eq!(sequences(&journal(&[], &[])), [0; 0]);
         assert_eq!(sequences(b"ssjr"), [0; 0], "one in the making");
