@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// SplitMix64: the same corpus on every machine.
 pub struct Random(u64);
@@ -44,6 +44,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// The same said again.
+    pub fn renamed(&self, id: String, timestamp: i64) -> Self {
+        Self { session: self.session.clone(), id, role: self.role, timestamp, text: self.text.clone() }
+    }
+
     /// Its line in OpenClaw's shape.
     pub fn line(&self) -> String {
         serde_json::json!({ "type": "message", "id": self.id, "parentId": null, "timestamp": self.timestamp,
@@ -64,12 +69,18 @@ pub struct Corpus {
     size: usize,
 }
 
+/// The one-letter words of the corpus, among its thirty most frequent ones.
+pub const LETTERS: [&str; 2] = ["a", "i"];
+
 impl Corpus {
     pub fn new(size: usize) -> Self {
         let mut random = Random(7);
-        let vocabulary: Vec<String> = (0..50_000)
+        let mut vocabulary: Vec<String> = (0..50_000)
             .map(|_| (0..3 + random.below(7)).map(|_| char::from(b'a' + random.below(26) as u8)).collect())
             .collect();
+        for (rank, letter) in [12, 24].into_iter().zip(LETTERS) {
+            vocabulary[rank] = letter.to_owned();
+        }
         let mut sum = 0.0;
         let cumulative = (1..=vocabulary.len())
             .map(|rank| {
@@ -126,35 +137,57 @@ pub fn key_of(session: &str) -> String {
     format!("agent:main:{session}")
 }
 
-/// Writes messages as OpenClaw's files. Holds no more than the files of a few thousand messages at a time.
-pub fn write_files(messages: impl Iterator<Item = Message>, folder: &Path, mut each: impl FnMut(Message)) {
-    let sessions = folder.join("agents/main/sessions");
-    fs::create_dir_all(&sessions).unwrap();
-    let mut index = serde_json::Map::new();
-    let mut waiting: BTreeMap<String, String> = BTreeMap::new();
-    let flush = |waiting: &mut BTreeMap<String, String>| {
-        for (session, text) in std::mem::take(waiting) {
-            let path = sessions.join(format!("{session}.jsonl"));
-            let mut file = File::options().create(true).append(true).open(path).unwrap();
-            file.write_all(text.as_bytes()).unwrap();
-        }
-    };
-    for (n, message) in messages.enumerate() {
-        let text = waiting.entry(message.session.clone()).or_default();
-        index.entry(key_of(&message.session)).or_insert_with(|| {
+/// Writes messages as OpenClaw's files.
+pub fn write_files<'m>(messages: impl IntoIterator<Item = &'m Message>, folder: &Path) {
+    let mut writer = FileWriter::new(folder);
+    messages.into_iter().for_each(|message| writer.add(message));
+    writer.finish();
+}
+
+/// Writes OpenClaw's files. Holds no more than those of a few thousand messages at a time.
+pub struct FileWriter {
+    sessions: PathBuf,
+    index: serde_json::Map<String, serde_json::Value>,
+    waiting: BTreeMap<String, String>,
+    num_waiting: usize,
+}
+
+impl FileWriter {
+    pub fn new(folder: &Path) -> Self {
+        let sessions = folder.join("agents/main/sessions");
+        fs::create_dir_all(&sessions).unwrap();
+        Self { sessions, index: serde_json::Map::new(), waiting: BTreeMap::new(), num_waiting: 0 }
+    }
+
+    pub fn add(&mut self, message: &Message) {
+        let text = self.waiting.entry(message.session.clone()).or_default();
+        self.index.entry(key_of(&message.session)).or_insert_with(|| {
             text.push_str(&serde_json::json!({ "type": "session", "version": 3, "id": message.session }).to_string());
             text.push('\n');
             serde_json::json!({ "sessionId": message.session, "updatedAt": message.timestamp })
         });
         text.push_str(&message.line());
         text.push('\n');
-        each(message);
-        if n % 20_000 == 19_999 {
-            flush(&mut waiting);
+        self.num_waiting += 1;
+        if self.num_waiting == 20_000 {
+            self.flush();
         }
     }
-    flush(&mut waiting);
-    fs::write(sessions.join("sessions.json"), serde_json::Value::Object(index).to_string()).unwrap();
+
+    fn flush(&mut self) {
+        for (session, text) in std::mem::take(&mut self.waiting) {
+            let path = self.sessions.join(format!("{session}.jsonl"));
+            let mut file = File::options().create(true).append(true).open(path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        }
+        self.num_waiting = 0;
+    }
+
+    pub fn finish(mut self) {
+        self.flush();
+        let index = serde_json::Value::Object(self.index).to_string();
+        fs::write(self.sessions.join("sessions.json"), index).unwrap();
+    }
 }
 
 /// Chat messages of every gzipped file of a folder, a session a conversation, long ones split.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corpus::{Corpus, anonymous_mb, write_files};
+use corpus::{Corpus, FileWriter, anonymous_mb};
 use sessions_search::{Engine, ImportOptions, OpenOptions, SearchRequest, Timestamp};
 
 /// A thousand searches: single words, pairs, phrases, frequent and rare ones.
@@ -48,7 +48,9 @@ fn reopen(store: &Path, size: usize) {
 /// Writes the messages and, beside them, the words to ask for.
 fn generate(files: &Path, size: usize) {
     let mut corpus = Corpus::new(size);
-    write_files((0..size).map(|_| corpus.next()), files, drop);
+    let mut writer = FileWriter::new(files);
+    (0..size).for_each(|_| writer.add(&corpus.next()));
+    writer.finish();
     fs::write(files.with_extension("words"), corpus.vocabulary[..1_000].join("\n")).unwrap();
 }
 

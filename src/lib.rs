@@ -152,11 +152,15 @@ pub mod __internal {
         pub use crate::access::resolve::{Catalogue, Resolved};
         pub use crate::access::rules::{Lineage, Reach, Target};
     }
+    pub use crate::analysis::TokenText;
     pub use crate::model::*;
     pub use crate::search::{bm25, excerpt, instances, phrase_set, query};
     pub use crate::transcript::*;
     pub mod import {
         pub use crate::import::*;
+    }
+    pub mod index {
+        pub use crate::index::{DocFacts, GroupedText, IndexView, Run};
     }
     pub mod store {
         pub use crate::store::{

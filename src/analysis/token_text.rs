@@ -35,6 +35,12 @@ impl TokenText {
         self.length
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// The tokens with separators between them.
     #[must_use]
     pub fn joined(&self) -> &str {

@@ -1,0 +1,102 @@
+//! Ours against SQLite FTS5: the same messages, the same operations, one run, both answers checked against each other
+//! before a time counts. The figures go to `benches/results/`, and from there into the tables and charts of
+//! `benches/RESULTS.md`.
+//!
+//! `cargo bench --bench compare`; `BENCH_SCALE` (default `10k,30k,100k`) names the sizes, `BENCH_CHAT` a folder of gzipped
+//! chats to measure instead. Stores of 500,000 messages and more are kept below the target folder and used again.
+//! `cargo bench --bench compare -- report` only writes tables and charts again.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a program of this package's own")]
+
+mod backend;
+mod chart;
+mod child;
+#[path = "../corpus.rs"]
+mod corpus;
+mod figures;
+mod fts5;
+mod load;
+mod machine;
+mod ours;
+mod report;
+mod run;
+mod stores;
+mod targets;
+mod times;
+
+use std::path::Path;
+use std::time::Duration;
+
+use figures::Figures;
+use load::Load;
+use run::Run;
+
+fn measure(load: &Load) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let sessions = load.sessions().len();
+    println!(
+        "\n{}: {} messages, {sessions} sessions\n{:<58} {:>12} {:>12}",
+        load.name,
+        load.messages.len(),
+        "",
+        "ours",
+        "FTS5"
+    );
+    let mut rows = stores::prepare(load, folder.path());
+    let mut run = Run::open(load, folder.path());
+    run.bytes();
+    run.opens();
+    run.memory();
+    run.searches("search", "");
+    run.worst_query();
+    run.appends("append at rest", 300, Duration::from_millis(10));
+    run.appends("append", 2_000, Duration::ZERO);
+    run.searches_after_appends();
+    run.searches_beside_appends();
+    run.deletes();
+    run.searches("dead", ", 1 % dead");
+    run.replacements();
+    for writers in [1, 4, 16] {
+        run.throughput("appends a second", writers);
+    }
+    run.relaxed();
+    run.kill();
+    run.rebuild();
+    rows.extend(run.finish());
+    report::save(&Figures {
+        corpus: load.name.clone(),
+        messages: load.messages.len(),
+        sessions,
+        date: machine::today(),
+        commit: machine::commit(),
+        machine: machine::description(),
+        load_average: machine::load_average(),
+        versions: machine::versions(),
+        rows,
+    });
+    report::write();
+}
+
+/// `10000`, `10k`, `1m`.
+fn number_of(size: &str) -> usize {
+    let size = size.trim().to_ascii_lowercase();
+    let (digits, factor) = match size.strip_suffix(['k', 'm']) {
+        Some(digits) => (digits, if size.ends_with('k') { 1_000 } else { 1_000_000 }),
+        None => (size.as_str(), 1),
+    };
+    digits.parse::<usize>().expect("BENCH_SCALE holds sizes such as 10k or 1m") * factor
+}
+
+fn main() {
+    if child::run_part() {
+        return;
+    }
+    if std::env::args().any(|argument| argument == "report") {
+        return report::write();
+    }
+    if let Some(folder) = std::env::var_os("BENCH_CHAT") {
+        return measure(&Load::from_folder(Path::new(&folder)));
+    }
+    let sizes = std::env::var("BENCH_SCALE").unwrap_or_else(|_| "10k,30k,100k".into());
+    sizes.split(',').for_each(|size| measure(&Load::generated(number_of(size))));
+}
