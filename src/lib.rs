@@ -173,6 +173,7 @@ pub mod __internal {
     pub mod faults {
         pub use crate::commit::Tuning;
         pub use crate::files::*;
+        pub use crate::store::JournalOptions;
     }
 }
 

@@ -543,6 +543,7 @@ mod tests {
             create: false,
             busy_timeout: Duration::ZERO,
             cache_bytes: DEFAULT_CACHE_BYTES,
+            journal: None,
             schema: schema.clone(),
             uuid: [0; 16],
         };

@@ -43,8 +43,8 @@
 //! parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the
 //! store it is imported into, [`program`] runs the real program, [`random`] is seeded, [`world`] fills the stores of
 //! several agents, [`stores`] shows what is in such, [`json_schema`] holds answers against JSON schemas, [`disk`] stands
-//! in for the real one, [`model`] is a small store and what must be found in it, and [`data`] finds what is not part of the repository by environment
-//! variables; without them the tests that need it say so and pass.
+//! in for the real one, [`model`] is a small store and what must be found in it, and [`data`] finds what is not part of the
+//! repository by environment variables; without them the tests that need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -75,6 +75,7 @@ mod import_openclaw;
 mod import_openclaw_sqlite;
 mod import_rules;
 mod imported;
+mod journal;
 mod json_schema;
 mod kill;
 mod lifecycle;
