@@ -131,10 +131,10 @@ pub use engine::{
     Anchor, AppendError, AppendRequest, AskError, BackupError, CompactError, Compacted, Coverage, DeleteError,
     EmptyReason, Engine, Explanation, ExportError, ExportFormat, ExportOptions, ExportProgress, ExportSummary,
     ExportedSession, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage,
-    HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary,
-    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, ReindexRequest,
-    RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
-    StatusReport, Stores, UnreadableEvent, VerifyReport,
+    HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportPreview, ImportProgress,
+    ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation,
+    PreviewPlace, ReindexRequest, RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList,
+    SessionSummary, SkippedFile, StatusReport, Stores, UnreadableEvent, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{

@@ -102,7 +102,7 @@ pub struct ImportBatch {
     pub events: Vec<PreparedEvent>,
     /// The source's path.
     pub path: String,
-    /// How far it is read.
+    /// How far it is read; its `rows` are counted here.
     pub source: SourceRow,
 }
 
@@ -164,11 +164,18 @@ impl Committer {
             let mut outcomes = Vec::with_capacity(batches.len());
             for batch in &batches {
                 // A session begins with its first event, not with lines that hold none.
-                outcomes.push(match batch.events.as_slice() {
+                let is_new = transaction.tables.transcript(&batch.target.new_id)?.is_none();
+                let outcome = match batch.events.as_slice() {
                     [] => Ok(Vec::new()),
                     events => store.events(transaction, &batch.target, events)?,
-                });
-                transaction.tables.put_source(&batch.path, &batch.source)?;
+                };
+                let before = transaction.tables.source(&batch.path)?;
+                let before = before.filter(|row| !is_new && row.session_id == batch.source.session_id);
+                let is_stored = |outcome: &&Result<Appended, _>| matches!(outcome, Ok(Appended::Stored(_)));
+                let stored = outcome.iter().flatten().filter(is_stored).count() as u64;
+                let rows = before.map_or(0, |row| row.rows) + stored;
+                transaction.tables.put_source(&batch.path, &SourceRow { rows, ..batch.source.clone() })?;
+                outcomes.push(outcome);
             }
             Ok((outcomes, transaction.take_bulk()))
         };
@@ -176,6 +183,41 @@ impl Committer {
             return Ok(self.submit(write)?.0);
         }
         self.add_bulk(|| self.submit(write))
+    }
+
+    /// Stores events from a file in the session that they belong to, with nothing noted of the file.
+    ///
+    /// # Errors
+    /// As [`Committer::append`].
+    pub fn import_events(
+        &self,
+        target: SessionTarget,
+        events: Vec<PreparedEvent>,
+        now: Timestamp,
+    ) -> Result<Outcomes, StoreError> {
+        self.wait_for_room()?;
+        let store = self.storing(Origin::Import { now, bulk: false });
+        self.submit(move |transaction| store.events(transaction, &target, &events))
+    }
+
+    /// Stores events of a session that [`Committer::stage`] began.
+    ///
+    /// # Errors
+    /// As [`Committer::append`].
+    pub fn import_staged(
+        &self,
+        transcript: TranscriptNumber,
+        events: Vec<PreparedEvent>,
+        now: Timestamp,
+    ) -> Result<Vec<Result<Appended, AppendRefusal>>, StoreError> {
+        let store = self.storing(Origin::Import { now, bulk: false });
+        self.submit(move |transaction| {
+            let Some(session) = transaction.session(transcript)?.cloned() else {
+                let detail = "the store was opened again, or everything in it made anew, while a session was read anew; import again".into();
+                return Err(StoreError::Poisoned { detail });
+            };
+            store.events_of(transaction, transcript, session, &events)
+        })
     }
 
     fn storing(&self, origin: Origin) -> Storing {
@@ -210,10 +252,20 @@ impl Storing {
         target: &SessionTarget,
         events: &[PreparedEvent],
     ) -> Result<Outcomes, StoreError> {
-        let (transcript, mut session) = match open_session(transaction, target, self.origin)? {
+        let (transcript, session) = match open_session(transaction, target, self.origin)? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        Ok(Ok(self.events_of(transaction, transcript, session, events)?))
+    }
+
+    fn events_of(
+        &self,
+        transaction: &mut Transaction<'_, '_>,
+        transcript: TranscriptNumber,
+        mut session: SessionRow,
+        events: &[PreparedEvent],
+    ) -> Result<Vec<Result<Appended, AppendRefusal>>, StoreError> {
         let mut outcomes = Vec::with_capacity(events.len());
         let revision = session.revision;
         for prepared in events {
@@ -229,7 +281,7 @@ impl Storing {
             }
         }
         transaction.set_session(transcript, session);
-        Ok(Ok(outcomes))
+        Ok(outcomes)
     }
 
     /// Stores every row of a session that was emptied for them, and resolves them once, at the end.
@@ -316,7 +368,7 @@ fn open_session(
     Ok(Ok((transcript, row)))
 }
 
-fn merge_facts(stored: &mut SessionFacts, given: &SessionFacts) {
+pub(super) fn merge_facts(stored: &mut SessionFacts, given: &SessionFacts) {
     for (stored, given) in [
         (&mut stored.spawned_by, &given.spawned_by),
         (&mut stored.parent, &given.parent),
@@ -373,7 +425,9 @@ impl EventWriter<'_, '_, '_> {
         };
         let id = event.id.as_ref().filter(|_| event.kind != EventKind::Header);
         self.transaction.tables.put_event(self.transcript, seq, &row, id, event.idempotency_key.as_deref())?;
-        self.transaction.counters.events += 1;
+        if !matches!(self.session.state, SessionState::Staged { .. }) {
+            self.transaction.counters.events += 1;
+        }
         self.session.next_seq += 1;
         self.session.event_bytes += prepared.raw.len() as u64;
         self.session.updated_at = self.session.updated_at.max(timestamp);
@@ -509,7 +563,7 @@ impl EventWriter<'_, '_, '_> {
                 // What the bulk import has of it may have left the path.
                 SessionState::Pending(PendingReason::Import) => self.session.revision += 1,
                 // A rebuild that is under way catches up with whatever is stored meanwhile.
-                SessionState::Pending(_) => {}
+                SessionState::Pending(_) | SessionState::Staged { .. } => {}
             }
             self.session.head = None;
             return Ok(false);

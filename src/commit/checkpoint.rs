@@ -352,9 +352,13 @@ impl Committer {
             }
             // Those of a session that is being rebuilt are hidden, and shown when it is ready. Those of a bulk import
             // that did not end are never shown.
-            let wanted = view.sessions.get(row.transcript).is_some_and(|session| {
-                session.ordinal == row.ordinal && session.state != SessionState::Pending(PendingReason::Import)
-            });
+            let wanted = match view.sessions.get(row.transcript) {
+                Some(session) => {
+                    session.ordinal == row.ordinal && session.state != SessionState::Pending(PendingReason::Import)
+                }
+                // Staged: shown when it takes its place.
+                None => view.snapshot.session(row.transcript)?.is_some_and(|session| session.ordinal == row.ordinal),
+            };
             if wanted {
                 added += 1;
                 let tokens = TokenText::new(view.pipeline.analyzer(), row.text);

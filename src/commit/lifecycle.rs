@@ -2,7 +2,8 @@
 
 use super::Committer;
 use super::transaction::Transaction;
-use crate::model::{SessionId, SessionKey, Timestamp};
+use crate::commit::append::merge_facts;
+use crate::model::{SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::store::{SessionRow, SessionState, SourceRow, StoreError, TranscriptNumber};
 use crate::transcript::Head;
 
@@ -136,21 +137,85 @@ impl Committer {
     }
 }
 
+/// A replacement of a session, for whoever reads its source anew.
 impl Committer {
-    /// Empties a session whose source says anew what it said before, and notes that the source is to be read from its
-    /// beginning. Key, names and lineage stay.
+    /// Begins a session under the id of one that is stored, seen by nobody until [`Committer::rebuild_session`] puts it
+    /// in that one's place, in one transaction. `None`: there is no session of that id, or it holds another number of
+    /// events. The next open drops what did not get that far.
     ///
     /// # Errors
     /// As [`Committer::delete_session`].
-    pub fn begin_anew(&self, id: SessionId, path: String, source: SourceRow) -> Result<(), StoreError> {
+    pub fn stage(
+        &self,
+        id: SessionId,
+        events: u64,
+        facts: SessionFacts,
+        now: Timestamp,
+    ) -> Result<Option<TranscriptNumber>, StoreError> {
         self.submit(move |transaction| {
-            if let Some(transcript) = transaction.tables.transcript(&id)?
-                && let Some(row) = transaction.session(transcript)?.cloned()
-            {
-                let updated_at = row.facts.updated_at.unwrap_or(Timestamp::UNKNOWN);
-                begin_anew(transaction, transcript, row, updated_at)?;
+            let Some(replaces) = transaction.tables.transcript(&id)? else { return Ok(None) };
+            let Some(old) = transaction.session(replaces)?.filter(|old| old.next_seq == events).cloned() else {
+                return Ok(None);
+            };
+            let ordinal = transaction.next_ordinal();
+            transaction.hide_unborn(ordinal);
+            let mut row = SessionRow {
+                created_at: now,
+                updated_at: facts.updated_at.unwrap_or(Timestamp::UNKNOWN),
+                title: None,
+                state: SessionState::Staged { replaces, events },
+                ordinal,
+                head: Some(Head::default()),
+                next_seq: 0,
+                event_bytes: 0,
+                documents: 0,
+                tokens: 0,
+                revision: 0,
+                ..old
+            };
+            merge_facts(&mut row.facts, &facts);
+            Ok(Some(transaction.stage_session(row)))
+        })
+    }
+
+    /// Drops what [`Committer::stage`] began.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`].
+    pub fn drop_staged(&self, transcript: TranscriptNumber) -> Result<(), StoreError> {
+        self.submit(move |transaction| {
+            let staged = transaction.session(transcript)?.cloned();
+            match staged.filter(|row| matches!(row.state, SessionState::Staged { .. })) {
+                Some(row) => transaction.remove_session(transcript, &row),
+                None => Ok(()),
             }
-            transaction.tables.put_source(&path, &source)
+        })
+    }
+
+    /// After a source was read anew: notes how far, removes the sessions that it holds no more, if they hold as many
+    /// events as is said, and forgets how far other files had been read.
+    ///
+    /// # Errors
+    /// As [`Committer::delete_session`].
+    pub fn end_replacement(
+        &self,
+        sources: Vec<(String, SourceRow)>,
+        gone: Vec<(String, SessionId, u64)>,
+        others: Vec<String>,
+    ) -> Result<(), StoreError> {
+        self.submit(move |transaction| {
+            for (name, row) in &sources {
+                transaction.tables.put_source(name, row)?;
+            }
+            for (name, id, events) in &gone {
+                if let Some(transcript) = transaction.tables.transcript(id)?
+                    && let Some(row) = transaction.session(transcript)?.filter(|row| row.next_seq == *events).cloned()
+                {
+                    transaction.remove_session(transcript, &row)?;
+                    transaction.tables.remove_source(name)?;
+                }
+            }
+            others.iter().try_for_each(|name| transaction.tables.remove_source(name))
         })
     }
 }

@@ -74,7 +74,7 @@ impl Claim {
 
 /// How the last transaction of a rebuild ended.
 enum Published {
-    /// The session is ready.
+    /// The session is ready; a staged one that came too late is gone.
     Yes,
     /// Too much was stored meanwhile.
     Behind,
@@ -92,7 +92,7 @@ struct Progress {
 }
 
 impl Committer {
-    /// Rebuilds one pending session; a session that is not pending is left alone.
+    /// Rebuilds one pending session; a session that is not pending is left alone. A staged one takes its place.
     ///
     /// # Errors
     /// [`StoreError`]: the session stays pending and hidden.
@@ -150,7 +150,9 @@ impl Committer {
             transaction.put_death(&Death::Ordinal(session.ordinal))?;
             session.ordinal = transaction.next_ordinal();
             // From here on its documents come by the tail, whatever it waited for.
-            session.state = SessionState::Pending(PendingReason::Rebuild);
+            if !matches!(session.state, SessionState::Staged { .. }) {
+                session.state = SessionState::Pending(PendingReason::Rebuild);
+            }
             session.documents = 0;
             session.tokens = 0;
             transaction.hide_unborn(session.ordinal);
@@ -295,6 +297,11 @@ impl Finish<'_, '_, '_> {
                 None => return Ok(Published::Behind),
             }
         };
+        let is_staged = matches!(self.session.state, SessionState::Staged { .. });
+        if is_staged && !self.transaction.take_place(self.transcript, &mut self.session)? {
+            self.transaction.remove_session(self.transcript, &self.session)?;
+            return Ok(Published::Yes);
+        }
         self.session.state = SessionState::Ready;
         self.session.head = Some(head);
         self.transaction.show_documents(&self.session);

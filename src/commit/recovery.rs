@@ -51,6 +51,7 @@ pub(super) fn recover(
     pipeline: &Arc<TextPipeline>,
     tuning: &Tuning,
 ) -> Result<(IndexState, View), StoreError> {
+    drop_staged(store)?;
     let snapshot = store.snapshot()?;
     let mut sessions = Sessions::default();
     for entry in snapshot.sessions()? {
@@ -148,6 +149,29 @@ pub(super) fn replay(
     Ok(Some(tail))
 }
 
+/// Drops sessions that were to take the place of others: their sources are read again.
+fn drop_staged(store: &Store) -> Result<(), StoreError> {
+    let mut staged = Vec::new();
+    for entry in store.snapshot()?.sessions()? {
+        let (transcript, session) = entry?;
+        if matches!(session.state, SessionState::Staged { .. }) {
+            staged.push((transcript, session));
+        }
+    }
+    if staged.is_empty() {
+        return Ok(());
+    }
+    store.write(Durability::Immediate, |tables| -> Result<(), StoreError> {
+        let mut counters = tables.counters()?;
+        for (transcript, session) in &staged {
+            tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
+            counters.next_death += 1;
+            tables.remove_session(*transcript, session)?;
+        }
+        tables.set_counters(&counters)
+    })
+}
+
 /// Where the store was analysed or redacted otherwise than this build does it, every session becomes pending, in one
 /// transaction with the new schema: nothing made by old rules is shown again.
 pub(super) fn adopt_schema(store: &Store, pipeline: &TextPipeline) -> Result<(), StoreError> {
@@ -165,6 +189,10 @@ pub(super) fn make_all_pending(store: &Store, schema: &SchemaRow) -> Result<(), 
             let (transcript, mut session) = entry?;
             tables.put_death(counters.next_death, &Death::Ordinal(session.ordinal))?;
             counters.next_death += 1;
+            if matches!(session.state, SessionState::Staged { .. }) {
+                tables.remove_session(transcript, &session)?;
+                continue;
+            }
             session.ordinal = Ordinal(counters.next_ordinal);
             counters.next_ordinal += 1;
             session.state = SessionState::Pending(PendingReason::Rebuild);

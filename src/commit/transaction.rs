@@ -108,6 +108,9 @@ impl<'a, 't> Transaction<'a, 't> {
         for (transcript, change) in std::mem::take(&mut self.sessions) {
             match change {
                 SessionChange::Unchanged(_) => {}
+                SessionChange::Changed(row) if matches!(row.state, SessionState::Staged { .. }) => {
+                    self.tables.put_session(transcript, &row)?;
+                }
                 SessionChange::Changed(row) => {
                     self.tables.put_session(transcript, &row)?;
                     self.effects.sessions.push((transcript, Some(row)));
@@ -148,11 +151,45 @@ impl<'a, 't> Transaction<'a, 't> {
         Ok(transcript)
     }
 
+    /// Enters a session that nobody sees until it takes the place of another.
+    pub(super) fn stage_session(&mut self, row: SessionRow) -> TranscriptNumber {
+        let transcript = TranscriptNumber(self.counters.next_transcript);
+        self.counters.next_transcript += 1;
+        self.set_session(transcript, row);
+        transcript
+    }
+
+    /// Puts a staged session in the place of the one that it replaces: id, key and names are that one's. `false`: that
+    /// one has changed meanwhile, or is gone, and nothing was done.
+    pub(super) fn take_place(
+        &mut self,
+        transcript: TranscriptNumber,
+        staged: &mut SessionRow,
+    ) -> Result<bool, StoreError> {
+        let SessionState::Staged { replaces, events } = staged.state else { return Ok(false) };
+        if self.tables.transcript(&staged.session_id)? != Some(replaces) {
+            return Ok(false);
+        }
+        let Some(old) = self.session(replaces)?.filter(|old| old.next_seq == events).cloned() else {
+            return Ok(false);
+        };
+        let is_current = self.tables.current_window(&old.session_key)? == Some(replaces);
+        staged.session_key = old.session_key.clone();
+        staged.created_at = old.created_at;
+        staged.facts.archived |= old.facts.archived;
+        self.remove_session(replaces, &old)?;
+        self.tables.add_session(transcript, staged, is_current)?;
+        self.counters.events += staged.next_seq;
+        Ok(true)
+    }
+
     /// Removes a session with everything of it; its documents can't be found any more.
     pub(super) fn remove_session(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<(), StoreError> {
         self.kill_documents(row)?;
         self.tables.remove_session(transcript, row)?;
-        self.counters.events = self.counters.events.saturating_sub(row.next_seq);
+        if !matches!(row.state, SessionState::Staged { .. }) {
+            self.counters.events = self.counters.events.saturating_sub(row.next_seq);
+        }
         self.sessions.insert(transcript, SessionChange::Gone);
         Ok(())
     }

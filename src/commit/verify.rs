@@ -160,7 +160,7 @@ fn examine(
     }
     let snapshot = store.snapshot()?;
     let pipeline = TextPipeline::of_schema(&options.analyzers, snapshot.schema()?)?;
-    let mut verifier = Verifier { snapshot, pipeline, sessions: Sessions::default(), seen };
+    let mut verifier = Verifier { snapshot, pipeline, sessions: Sessions::default(), staged: Vec::new(), seen };
     verifier.transcripts()?;
     let index = verifier.index(&store, location, options, postings)?;
     verifier.seen.store = Some(store);
@@ -173,6 +173,8 @@ struct Verifier<'v> {
     pipeline: TextPipeline,
     /// Those that can be read.
     sessions: Sessions,
+    /// Those that are in the making.
+    staged: Vec<TranscriptNumber>,
     seen: &'v mut Verification,
 }
 
@@ -186,9 +188,17 @@ impl Verifier<'_> {
         let mut counted = Statistics::default();
         for entry in self.snapshot.session_rows()? {
             let (transcript, row) = entry?;
-            self.seen.sessions += 1;
             match row {
+                // No id, key or search leads to it, and the next opening drops it.
+                Ok(row) if matches!(row.state, SessionState::Staged { .. }) => {
+                    // Counted with the others only when it takes its place.
+                    let counted = self.seen.events;
+                    self.events(transcript, &row)?;
+                    self.seen.events = counted;
+                    self.staged.push(transcript);
+                }
                 Ok(row) => {
+                    self.seen.sessions += 1;
                     self.session(transcript, &row)?;
                     if row.state == SessionState::Ready {
                         counted.documents += row.documents;
@@ -196,7 +206,10 @@ impl Verifier<'_> {
                     }
                     self.sessions.set(transcript, Some(row));
                 }
-                Err(error) => self.seen.findings.unreadable(format!("session {}", transcript.0), &error),
+                Err(error) => {
+                    self.seen.sessions += 1;
+                    self.seen.findings.unreadable(format!("session {}", transcript.0), &error);
+                }
             }
         }
         let counters = self.snapshot.counters()?;
@@ -233,6 +246,22 @@ impl Verifier<'_> {
         if self.snapshot.current_window(&row.session_key)?.is_none() {
             self.add(FindingKind::StoreDamaged, format!("key {} has no current window", row.session_key));
         }
+        let scan = self.events(transcript, row)?;
+        if row.state != SessionState::Ready {
+            return Ok(());
+        }
+        let resolution = scan.resolve();
+        if row.head.as_ref() != Some(&resolution.head) {
+            self.add(FindingKind::StoreDamaged, format!("session {id}: its leaf is not where its events put it"));
+        }
+        let mut path = resolution.path;
+        path.sort_unstable();
+        self.path(transcript, row, &path)
+    }
+
+    /// The events of a session, all there and readable, as many as its row says.
+    fn events(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<TreeScan, StoreError> {
+        let id = &row.session_id;
         let mut scan = TreeScan::new();
         let (mut events, mut bytes) = (0, 0);
         let findings = &mut self.seen.findings;
@@ -264,16 +293,7 @@ impl Verifier<'_> {
             );
             self.add(FindingKind::StoreDamaged, detail);
         }
-        if row.state != SessionState::Ready {
-            return Ok(());
-        }
-        let resolution = scan.resolve();
-        if row.head.as_ref() != Some(&resolution.head) {
-            self.add(FindingKind::StoreDamaged, format!("session {id}: its leaf is not where its events put it"));
-        }
-        let mut path = resolution.path;
-        path.sort_unstable();
-        self.path(transcript, row, &path)
+        Ok(scan)
     }
 
     /// The documents of a ready session: those of its path, each as its event says.
@@ -348,7 +368,7 @@ impl Verifier<'_> {
 
     /// Document rows that belong to nothing.
     fn strays(&mut self) -> Result<(), StoreError> {
-        let (sessions, findings) = (&self.sessions, &mut self.seen.findings);
+        let (sessions, staged, findings) = (&self.sessions, &self.staged, &mut self.seen.findings);
         self.snapshot.for_each_document_row(0, |number, row| {
             match row {
                 Ok(row) => {
@@ -356,7 +376,7 @@ impl Verifier<'_> {
                     let belongs = sessions
                         .get(row.transcript)
                         .is_some_and(|session| session.ordinal == row.ordinal || session.state != SessionState::Ready);
-                    if !belongs {
+                    if !belongs && !staged.contains(&row.transcript) {
                         let detail = format!("document {} belongs to no session", number.0);
                         findings.add(FindingKind::ExtraDocument, detail);
                     }

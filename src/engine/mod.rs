@@ -23,7 +23,10 @@ pub use export::{
     ExportError, ExportFormat, ExportOptions, ExportProgress, ExportSummary, ExportedSession, UnreadableEvent,
 };
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
-pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
+pub use import::{
+    ImportError, ImportFormat, ImportOptions, ImportPreview, ImportProgress, ImportSummary, LineReport, PreviewPlace,
+    SkippedFile,
+};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
 pub use reindex::ReindexRequest;
 pub use replace::ReplaceError;

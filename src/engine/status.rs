@@ -84,7 +84,7 @@ impl Engine {
             .sessions
             .iter()
             .filter_map(|row| match row.state {
-                SessionState::Ready => None,
+                SessionState::Ready | SessionState::Staged { .. } => None,
                 SessionState::Pending(reason) => Some(PendingSession {
                     session_id: row.session_id.as_str().to_owned(),
                     reason: reason.as_str(),

@@ -1,10 +1,11 @@
 //! Whether a file goes on from where it was read to, and how one relates to a session stored already (D26).
 
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,26 +16,17 @@ use crate::transcript::EventKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumePoint {
     position: Position,
-    /// Hash of the last bytes before the place.
+    /// Hash of all bytes before the place.
     mark: u64,
 }
 
-/// Bytes before a resume point that must still be the same. A transcript only grows; one that was rewritten differs
-/// there, for each of its lines holds an id or a time.
-const MARK_BYTES: u64 = 4_096;
-
 impl ResumePoint {
-    /// The resume point at a place that an item of this file gave as its end. In a file that has become shorter
-    /// meanwhile it fits nothing: the next reading starts over.
+    /// The resume point at a place that an item of this file gave as its end.
     ///
     /// # Errors
     /// What the file says.
     pub fn at(path: &Path, position: Position) -> io::Result<Self> {
-        match mark_before(&mut File::open(path)?, position.offset) {
-            Ok(mark) => Ok(Self { position, mark }),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Self { position, mark: 0 }),
-            Err(error) => Err(error),
-        }
+        PrefixMarks::begin(path)?.at(position)
     }
 
     /// A resume point kept earlier: the place and [`ResumePoint::mark`].
@@ -54,28 +46,126 @@ impl ResumePoint {
     pub fn position(&self) -> Position {
         self.position
     }
+}
 
-    /// Whether the file still holds before the place what it held then.
-    pub(super) fn fits(&self, file: &mut File) -> io::Result<bool> {
-        match mark_before(file, self.position.offset) {
-            Ok(mark) => Ok(mark == self.mark),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
+/// Makes the resume points of one file, one after the other: each byte is hashed once, for a point's mark goes on from
+/// the one before.
+#[derive(Debug)]
+pub(super) struct PrefixMarks {
+    file: File,
+    hash: PrefixHash,
+}
+
+impl PrefixMarks {
+    pub(super) fn begin(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, hash: PrefixHash::default() })
+    }
+
+    /// The resume point at a place. In a file that has become shorter meanwhile it fits nothing: the next reading finds
+    /// it rewritten.
+    pub(super) fn at(&mut self, position: Position) -> io::Result<ResumePoint> {
+        if position.offset < self.hash.len_bytes {
+            self.file.seek(SeekFrom::Start(0))?;
+            self.hash = PrefixHash::default();
         }
+        let mut buffer = [0; 64 * 1024];
+        while self.hash.len_bytes < position.offset {
+            let room = usize::try_from(position.offset - self.hash.len_bytes).unwrap_or(usize::MAX).min(buffer.len());
+            let part = buffer.get_mut(..room).unwrap_or_default();
+            match self.file.read(part) {
+                Ok(0) => return Ok(ResumePoint { position, mark: 0 }),
+                Ok(read) => self.hash.push(part.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ResumePoint { position, mark: self.hash.finish() })
     }
 }
 
-fn mark_before(file: &mut File, offset: u64) -> io::Result<u64> {
-    let length = offset.min(MARK_BYTES);
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-    file.seek(SeekFrom::Start(offset - length))?;
-    file.read_exact(&mut bytes)?;
-    Ok(fnv1a(&bytes))
+/// A hash over a growing prefix, eight bytes at a time. The same on every machine and in every version, as values that
+/// are stored must be; how the bytes come in pieces makes no difference.
+#[derive(Debug, Clone)]
+struct PrefixHash {
+    state: u64,
+    len_bytes: u64,
+    /// The bytes after the last whole eight.
+    rest: [u8; 8],
+}
+
+impl Default for PrefixHash {
+    fn default() -> Self {
+        Self { state: FNV_OFFSET, len_bytes: 0, rest: [0; 8] }
+    }
+}
+
+impl PrefixHash {
+    fn push(&mut self, bytes: &[u8]) {
+        let held = (self.len_bytes % 8) as usize;
+        self.len_bytes += bytes.len() as u64;
+        let (head, bytes) = bytes.split_at(bytes.len().min((8 - held) % 8));
+        for (place, byte) in self.rest.iter_mut().skip(held).zip(head) {
+            *place = *byte;
+        }
+        if held > 0 {
+            if held + head.len() < 8 {
+                return;
+            }
+            self.state = mixed(self.state, u64::from_le_bytes(self.rest));
+        }
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(word);
+            self.state = mixed(self.state, u64::from_le_bytes(eight));
+        }
+        for (place, byte) in self.rest.iter_mut().zip(words.remainder()) {
+            *place = *byte;
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let held = (self.len_bytes % 8) as usize;
+        let mut rest = self.rest;
+        rest.iter_mut().skip(held).for_each(|byte| *byte = 0);
+        mixed(mixed(self.state, u64::from_le_bytes(rest)), self.len_bytes)
+    }
+}
+
+/// FNV-1a's step with a word in place of a byte, and its high bits brought down, which multiplying alone never does.
+fn mixed(state: u64, word: u64) -> u64 {
+    let mixed = (state ^ word).wrapping_mul(FNV_PRIME);
+    mixed ^ (mixed >> 32)
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+/// Stands for a file's size, times and identity: while it is the same, so is the file. 0 where that may not hold: a file
+/// changed less than two seconds ago can change again within one tick of its clock.
+pub(super) fn stamp_of(facts: &Metadata, now_millis: i64) -> u64 {
+    const SETTLED_MILLIS: i128 = 2_000;
+    let Some(modified) = facts.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()) else { return 0 };
+    if modified.as_millis() as i128 + SETTLED_MILLIS > i128::from(now_millis) {
+        return 0;
+    }
+    let mut bytes = Vec::new();
+    bytes.extend(facts.len().to_le_bytes());
+    bytes.extend(modified.as_nanos().to_le_bytes());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        bytes.extend(facts.dev().to_le_bytes());
+        bytes.extend(facts.ino().to_le_bytes());
+        bytes.extend(facts.ctime().to_le_bytes());
+        bytes.extend(facts.ctime_nsec().to_le_bytes());
+    }
+    fnv1a(&bytes).max(1)
 }
 
 /// FNV-1a: the same on every machine and in every version, as values that are stored must be.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME))
 }
 
 /// What tells a copy's own session id from others (D26).
@@ -166,4 +256,33 @@ fn hash_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_depends_on_every_byte_and_on_no_boundary() {
+        let bytes: Vec<u8> = (0..100_u8).collect();
+        let hash = |parts: &[&[u8]]| {
+            let mut hash = PrefixHash::default();
+            parts.iter().for_each(|part| hash.push(part));
+            hash.finish()
+        };
+        for end in 0..bytes.len() {
+            let whole = hash(&[&bytes[..end]]);
+            for cut in 0..=end {
+                assert_eq!(hash(&[&bytes[..cut], &bytes[cut..end]]), whole, "{cut} of {end}");
+                let by_bytes: Vec<&[u8]> = bytes[cut..end].chunks(3).collect();
+                assert_eq!(hash(&[&[&bytes[..cut]], by_bytes.as_slice()].concat()), whole);
+            }
+            for at in 0..end {
+                let mut edited = bytes[..end].to_vec();
+                edited[at] ^= 0x80;
+                assert_ne!(hash(&[&edited]), whole, "{at} of {end}");
+            }
+            assert_ne!(hash(&[&bytes[..end], &[0]]), whole);
+        }
+    }
 }

@@ -291,7 +291,7 @@ fn log_beside(object: &FoundFile, facts: &ChatFacts) -> Option<PathBuf> {
     if !std::fs::symlink_metadata(&path).is_ok_and(|kind| kind.is_file()) {
         return None;
     }
-    let log = FoundFile { canonical: path.clone(), path, len_bytes: 0, is_given: false };
+    let log = FoundFile { canonical: path.clone(), path, len_bytes: 0, stamp: 0, is_given: false };
     let of_log = facts_of_log(&log).ok()?;
     (of_log.is_ours && of_log.session_id == facts.session_id).then_some(log.path)
 }

@@ -46,6 +46,7 @@ mod rows;
 mod session_index;
 mod walk;
 
+use copies::PrefixMarks;
 pub use copies::{Relation, ResumePoint, StoredLines};
 pub use lines::Position;
 use walk::FoundFile;
@@ -147,6 +148,8 @@ pub struct DiscoverOptions {
     pub format: Option<Format>,
     /// Take archives of deleted sessions too.
     pub include_deleted: bool,
+    /// When this is asked, in milliseconds since 1970: a file that changed just now may change again unseen.
+    pub now_millis: i64,
 }
 
 /// What was found.
@@ -193,6 +196,7 @@ impl Discovery {
             facts,
             copy_of: None,
             len_bytes: file.len_bytes,
+            stamp: file.stamp,
             is_named: false,
             is_current: false,
             age: 0,
@@ -226,6 +230,8 @@ pub struct Source {
     pub copy_of: Option<PathBuf>,
     /// Its size when it was found.
     pub len_bytes: u64,
+    /// While this is the same and not 0, so is the file.
+    pub stamp: u64,
     /// An index of sessions names the file as this session's.
     is_named: bool,
     /// The session is its key's current window.
@@ -279,20 +285,13 @@ impl Source {
         }
     }
 
-    /// The resume point at a place that an item of this source gave as its end, or at its beginning. In a source that has
-    /// become shorter meanwhile it fits nothing: the next reading starts over.
+    /// The resume point at a place that an item of this source gave as its end. In a source that has become shorter
+    /// meanwhile it fits nothing: the next reading starts over.
     ///
     /// # Errors
     /// [`ImportError::Io`].
     pub fn resume_point(&self, position: Position) -> Result<ResumePoint, ImportError> {
-        let point = match &self.inside {
-            None => ResumePoint::at(&self.path, position),
-            // What can't be read of a database ends the reading of a session, not the import: the next starts over.
-            Some(inside) => {
-                let mark = mark_inside(&self.path, inside, position).unwrap_or_default();
-                Ok(ResumePoint::kept(position, mark))
-            }
-        };
+        let point = Marks::of(self).and_then(|mut marks| marks.at(position));
         point.map_err(|source| ImportError::Io { path: self.path.clone(), source })
     }
 
@@ -383,6 +382,14 @@ pub enum SkipReason {
     Incognito,
     /// Holds nothing new of the session that this file owns (D26).
     OtherCopyOf(PathBuf),
+}
+
+impl SkipReason {
+    /// Whether the system refused, and not the file as it is.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_))
+    }
 }
 
 impl fmt::Display for SkipReason {
@@ -544,7 +551,7 @@ impl fmt::Display for LineWarning {
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovery, ImportError> {
     let mut discovery = Discovery::default();
     let mut agents = Agents::default();
-    let mut files = walk::files_below(paths, &mut discovery);
+    let mut files = walk::files_below(paths, options.now_millis, &mut discovery);
     let formats = options.format.as_ref().map_or(DETECTION_ORDER, std::slice::from_ref);
     for format in formats {
         importer_of(*format).claim(&mut files, options, &mut agents, &mut discovery)?;
@@ -604,14 +611,11 @@ fn settle_owners(sources: &mut [Source]) {
 /// [`ImportError::Io`].
 pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, ImportError> {
     let fail = |error| ImportError::Io { path: source.path.clone(), source: error };
+    let mut marks = Marks::of(source).map_err(fail)?;
     let position = match from {
         None => Position::default(),
         Some(point) => {
-            let fits = match &source.inside {
-                None => File::open(&source.path).and_then(|mut file| point.fits(&mut file)),
-                Some(inside) => mark_inside(&source.path, inside, point.position()).map(|mark| mark == point.mark()),
-            };
-            if !fits.map_err(fail)? {
+            if marks.at(point.position()).map_err(fail)?.mark() != point.mark() {
                 let path = source.path.clone();
                 let is_restated = importer_of(source.format).is_restated(source).map_err(fail)?;
                 return Err(if is_restated { ImportError::Restated { path } } else { ImportError::Rewritten { path } });
@@ -623,7 +627,7 @@ pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, Impor
         OpenError::Restated => ImportError::Restated { path: source.path.clone() },
         OpenError::Io(error) => fail(error),
     })?;
-    Ok(Reader { path: source.path.clone(), items, failed: false })
+    Ok(Reader { path: source.path.clone(), items, marks, failed: false })
 }
 
 /// Stands for what a database holds of a session before a place.
@@ -637,11 +641,47 @@ fn mark_inside(_: &Path, _: &Inside, _: Position) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Makes the resume points of a source.
+enum Marks {
+    Prefix(PrefixMarks),
+    Inside { path: PathBuf, inside: Inside },
+}
+
+impl Marks {
+    fn of(source: &Source) -> io::Result<Self> {
+        match &source.inside {
+            None => PrefixMarks::begin(&source.path).map(Self::Prefix),
+            Some(inside) => Ok(Self::Inside { path: source.path.clone(), inside: inside.clone() }),
+        }
+    }
+
+    fn at(&mut self, position: Position) -> io::Result<ResumePoint> {
+        match self {
+            Self::Prefix(marks) => marks.at(position),
+            // What can't be read of a database ends the reading of a session, not the import: the next starts over.
+            Self::Inside { path, inside } => {
+                Ok(ResumePoint::kept(position, mark_inside(path, inside, position).unwrap_or_default()))
+            }
+        }
+    }
+}
+
 /// The items of one source, in order. After an error there are none.
 pub struct Reader {
     path: PathBuf,
     items: Items,
+    marks: Marks,
     failed: bool,
+}
+
+impl Reader {
+    /// The resume point at the end of an item that came.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn resume_point(&mut self, end: Position) -> Result<ResumePoint, ImportError> {
+        self.marks.at(end).map_err(|source| ImportError::Io { path: self.path.clone(), source })
+    }
 }
 
 impl Iterator for Reader {

@@ -393,6 +393,7 @@ fn add_source(
         facts: named.map_or_else(SessionFacts::default, |entry| entry.facts.clone()),
         copy_of: None,
         len_bytes: transcript.file.len_bytes,
+        stamp: transcript.file.stamp,
         is_named: named.is_some(),
         is_current: named.is_some_and(|entry| entry.is_current),
         age: named.map_or(0, |entry| entry.age),

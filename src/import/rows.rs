@@ -111,6 +111,10 @@ impl<R: Read, F: ReadRows> LineItems<R, F> {
         };
         if line.number > self.last_line {
             self.is_done = true;
+            if !line.ended {
+                let bytes = line.text.map_or_else(|bytes| bytes, |text| text.len() as u64);
+                self.queue.push_back(Item::Torn { line: line.number, bytes });
+            }
             return Ok(());
         }
         self.is_done = !line.ended;

@@ -9,6 +9,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use super::copies::stamp_of;
 use super::lines::LineReader;
 use super::{Discovery, SkipReason};
 
@@ -20,6 +21,8 @@ pub(super) struct FoundFile {
     /// Without links and detours: what tells two files apart.
     pub(super) canonical: PathBuf,
     pub(super) len_bytes: u64,
+    /// See [`Source::stamp`](super::Source::stamp).
+    pub(super) stamp: u64,
     /// The path itself was given, not a folder above it.
     pub(super) is_given: bool,
 }
@@ -54,7 +57,7 @@ impl FoundFile {
 }
 
 /// Every regular file below the paths, each once, in byte order of the paths they were reached by.
-pub(super) fn files_below(paths: &[PathBuf], discovery: &mut Discovery) -> Vec<FoundFile> {
+pub(super) fn files_below(paths: &[PathBuf], now_millis: i64, discovery: &mut Discovery) -> Vec<FoundFile> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {
@@ -69,7 +72,7 @@ pub(super) fn files_below(paths: &[PathBuf], discovery: &mut Discovery) -> Vec<F
                 continue;
             }
         };
-        walk(path, &canonical, &mut found, &mut seen, discovery);
+        walk(path, &canonical, now_millis, &mut found, &mut seen, discovery);
     }
     found.sort_by(|a, b| a.path.as_os_str().as_encoded_bytes().cmp(b.path.as_os_str().as_encoded_bytes()));
     found
@@ -78,6 +81,7 @@ pub(super) fn files_below(paths: &[PathBuf], discovery: &mut Discovery) -> Vec<F
 fn walk(
     given: &Path,
     canonical: &Path,
+    now_millis: i64,
     found: &mut Vec<FoundFile>,
     seen: &mut BTreeSet<PathBuf>,
     discovery: &mut Discovery,
@@ -109,7 +113,8 @@ fn walk(
         } else if !kind.is_file() {
             discovery.skip(&path, SkipReason::NotAFile);
         } else if seen.insert(canonical.clone()) {
-            found.push(FoundFile { path, canonical, len_bytes: kind.len(), is_given });
+            let stamp = stamp_of(&kind, now_millis);
+            found.push(FoundFile { path, canonical, len_bytes: kind.len(), stamp, is_given });
         }
     }
 }

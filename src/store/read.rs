@@ -251,10 +251,24 @@ impl Snapshot {
         guarded(|| {
             let table = self.transaction.open_table(tables::SOURCES)?;
             match table.get(path)? {
-                Some(row) => rows::decode(row.value(), "source row").map(Some),
+                Some(row) => SourceRow::decode(row.value()).map(Some),
                 None => Ok(None),
             }
         })
+    }
+
+    /// The files that a session was imported from, with what is noted of each.
+    pub fn sources_of(&self, id: &SessionId) -> Result<Vec<(String, SourceRow)>, StoreError> {
+        let table = self.transaction.open_table(tables::SOURCES)?;
+        let mut found = Vec::new();
+        for entry in table.range::<&str>(..)? {
+            let (name, row) = entry?;
+            let row = SourceRow::decode(row.value())?;
+            if row.session_id == *id {
+                found.push((name.value().to_owned(), row));
+            }
+        }
+        Ok(found)
     }
 
     /// The notes whose name begins with `prefix`.
@@ -266,7 +280,7 @@ impl Snapshot {
             if !name.value().starts_with(prefix) {
                 break;
             }
-            found.push(rows::decode(row.value(), "source row")?);
+            found.push(SourceRow::decode(row.value())?);
         }
         Ok(found)
     }

@@ -123,6 +123,14 @@ pub enum SessionState {
     Ready,
     /// Hidden until it is rebuilt.
     Pending(PendingReason),
+    /// Read anew from its source, to take the place of what was read before. Nobody sees it until then, and its id leads
+    /// to the other.
+    Staged {
+        /// What it replaces …
+        replaces: TranscriptNumber,
+        /// … unless that has grown: the events it holds.
+        events: u64,
+    },
 }
 
 /// One session: naming, lineage, and the watermark of its transcript.
@@ -261,4 +269,51 @@ pub struct SourceRow {
     pub line: u64,
     /// Stands for the bytes before it, to notice a rewrite.
     pub mark: u64,
+    /// Events of the session that came from here.
+    pub rows: u64,
+    /// Stands for the file's size, times and identity when it was read to its end; 0: look into it.
+    pub stamp: u64,
+}
+
+/// The same as format 1 wrote it.
+#[derive(Deserialize)]
+struct SourceRow1 {
+    session_id: SessionId,
+    owns: bool,
+    offset: u64,
+    line: u64,
+    mark: u64,
+}
+
+impl SourceRow {
+    /// A row; one of format 1 ends after `mark`.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        decode(bytes, "source row").or_else(|error| {
+            let SourceRow1 { session_id, owns, offset, line, mark } =
+                decode(bytes, "source row").map_err(|_: StoreError| error)?;
+            Ok(Self { session_id, owns, offset, line, mark, rows: 0, stamp: 0 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_rows_of_format_1_are_read() {
+        let row = SourceRow {
+            session_id: SessionId::parse("s1").unwrap(),
+            owns: true,
+            offset: 300,
+            line: 3,
+            mark: 255,
+            rows: 0,
+            stamp: 0,
+        };
+        let bytes = encode(&row);
+        assert_eq!(SourceRow::decode(&bytes).unwrap(), row);
+        assert_eq!(SourceRow::decode(&bytes[..bytes.len() - 2]).unwrap(), row, "without rows and stamp");
+        assert!(SourceRow::decode(&bytes[..bytes.len() - 4]).is_err());
+    }
 }

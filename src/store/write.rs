@@ -169,7 +169,9 @@ impl<'t> WriteTables<'t> {
     pub fn put_session(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<(), StoreError> {
         self.sessions.write()?.insert(transcript.0, rows::encode(row).as_slice())?;
         match row.state {
-            rows::SessionState::Ready => self.pending.write()?.remove(transcript.0)?.map(|_| ()),
+            rows::SessionState::Ready | rows::SessionState::Staged { .. } => {
+                self.pending.write()?.remove(transcript.0)?.map(|_| ())
+            }
             rows::SessionState::Pending(_) => self.pending.write()?.insert(transcript.0, ())?.map(|_| ()),
         };
         Ok(())
@@ -365,6 +367,15 @@ impl<'t> WriteTables<'t> {
 
     /// Removes a session whole: row, key, events, documents. Returns the numbers of its documents.
     pub fn remove_session(&mut self, transcript: TranscriptNumber, row: &SessionRow) -> Result<Vec<u64>, StoreError> {
+        let documents = self.remove_transcript(transcript)?;
+        if !matches!(row.state, rows::SessionState::Staged { .. }) {
+            self.transcripts.write()?.remove(row.session_id.as_str())?;
+            self.remove_window(transcript, &row.session_key)?;
+        }
+        Ok(documents)
+    }
+
+    fn remove_transcript(&mut self, transcript: TranscriptNumber) -> Result<Vec<u64>, StoreError> {
         let documents: Vec<u64> = self.active(transcript)?.into_iter().map(|(_, number)| number).collect();
         for number in &documents {
             self.documents.write()?.remove(number)?;
@@ -377,14 +388,26 @@ impl<'t> WriteTables<'t> {
         self.idempotency.write()?.retain_in((transcript.0, "")..(next, ""), |_, _| false)?;
         self.pending.write()?.remove(transcript.0)?;
         self.sessions.write()?.remove(transcript.0)?;
-        self.transcripts.write()?.remove(row.session_id.as_str())?;
-        self.remove_window(transcript, &row.session_key)?;
         Ok(documents)
     }
 
     /// How far a file was imported.
+    pub fn source(&self, path: &str) -> Result<Option<SourceRow>, StoreError> {
+        match self.sources.read()?.get(path)? {
+            Some(row) => SourceRow::decode(row.value()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes how far a file was imported.
     pub fn put_source(&mut self, path: &str, row: &SourceRow) -> Result<(), StoreError> {
         self.sources.write()?.insert(path, rows::encode(row).as_slice())?;
+        Ok(())
+    }
+
+    /// Forgets how far a file was imported.
+    pub fn remove_source(&mut self, path: &str) -> Result<(), StoreError> {
+        self.sources.write()?.remove(path)?;
         Ok(())
     }
 

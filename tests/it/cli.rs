@@ -898,3 +898,127 @@ fn completions_name_the_commands() {
     let json = program.json(0, &["completions", "bash"]);
     assert_eq!(json["shell"], "bash");
 }
+
+#[test]
+fn discover_lists_what_there_is_in_the_standard_places() {
+    let program = Program::new();
+    let home = program.path("home");
+    let openclaw = home.join(".openclaw/agents/work/sessions");
+    std::fs::create_dir_all(&openclaw).unwrap();
+    std::fs::write(openclaw.join("s.jsonl"), "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n").unwrap();
+    std::fs::write(openclaw.join("s.jsonl.bak"), "x").unwrap();
+    let codex = home.join(".codex/sessions/2026/02/01");
+    std::fs::create_dir_all(&codex).unwrap();
+    let meta = r#"{"timestamp":"2026-02-01T09:00:00Z","type":"session_meta","payload":{"id":"t"}}"#;
+    std::fs::write(codex.join("rollout-x.jsonl"), format!("{meta}\n")).unwrap();
+    let ask = |args: &[&str]| {
+        let mut command = program.command(args);
+        command.env("HOME", &home).env("USERPROFILE", &home);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, stdout) = ask(&["--json", "import", "--discover"]);
+    assert_eq!(code, 0, "{stdout}");
+    let listed: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&listed["sessions"], &listed["files"]), (&json!(2), &json!(2)), "{listed}");
+    assert_eq!(listed["filesSkipped"].as_array().unwrap().len(), 1);
+    let places: Vec<_> = listed["places"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|place| (place["format"].clone(), place["agent"].clone()))
+        .collect();
+    assert_eq!(places, [(json!("openclaw"), json!("work")), (json!("codex"), json!("main"))]);
+    assert_eq!(listed["places"][1]["bytes"], json!(meta.len() + 1));
+    let (code, stdout) = ask(&["import", "--discover"]);
+    assert!(code == 0 && stdout.contains("codex of agent main: 1 session in 1 file"), "{stdout}");
+    assert!(!program.root().exists(), "listing makes no store");
+    assert_eq!(ask(&["--json", "import", "--discover", &home.join(".openclaw").to_string_lossy()]).0, 0);
+    let empty = program.path("nothing");
+    std::fs::create_dir_all(&empty).unwrap();
+    assert_eq!(ask(&["import", "--discover", &empty.to_string_lossy()]).0, 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_path_that_cannot_be_read_exits_6_after_the_rest_was_imported() {
+    let program = Program::new();
+    let good = program.write("good.jsonl", "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n");
+    let looped = program.path("loop.jsonl");
+    std::os::unix::fs::symlink(&looped, &looped).unwrap();
+    let said = program.run(&["import", &good.to_string_lossy(), &looped.to_string_lossy()]);
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(said.stderr.contains("could not be read"), "{said:?}");
+    let summary = program.json(6, &["import", &looped.to_string_lossy()]);
+    assert_eq!(summary["filesSkipped"].as_array().unwrap().len(), 1, "{summary}");
+    assert_eq!(program.json(0, &["sessions"])["count"], json!(1));
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_imports_what_grows_until_it_is_interrupted() {
+    let program = Program::new();
+    let folder = program.path("watched");
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_string_lossy().into_owned();
+    let mut child = program.command(&["--json", "watch", &folder, "--interval", "1"]).spawn().unwrap();
+    let found = |id: &str, word: &str| {
+        for _ in 0..200 {
+            let said = program.run(&["--json", "search", word]);
+            if said.code == 0 {
+                assert_eq!(crate::program::ids(&said.json()), [id]);
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{word} was not found");
+    };
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}";
+    program.write("watched/s.jsonl", format!("{header}\n{}\n", message("a", "user", "otter")));
+    found("a", "otter");
+    let more = format!("{header}\n{}\n{}\n", message("a", "user", "otter"), message("b", "user", "heron"));
+    program.write("watched/s.jsonl", more);
+    found("b", "heron");
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait().unwrap();
+    assert_eq!(output.code(), Some(0));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+    let summaries: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(summaries.iter().map(|summary| summary["events"].as_u64().unwrap()).sum::<u64>(), 3, "{said}");
+}
+
+/// Ctrl-C in the middle of an import: what was counted is stored, and the next run brings the rest and no line twice.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_import_goes_on() {
+    let program = Program::new();
+    let mut text = String::from("{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n");
+    let count = 60_000;
+    for n in 0..count {
+        text += &message(&format!("m{n}"), "user", &format!("otter {n}"));
+        text.push('\n');
+    }
+    let file = program.write("s.jsonl", text).to_string_lossy().into_owned();
+    let child = program.command(&["--json", "import", &file]).spawn().unwrap();
+    // Once it has stored something.
+    let store = program.root().join("agents/main/transcripts.redb");
+    for _ in 0..600 {
+        if std::fs::metadata(&store).is_ok_and(|facts| facts.len() > 3_000_000) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let first: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let code = output.status.code().unwrap();
+    assert!(code == 130 || (code == 0 && first["events"] == json!(count + 1)), "{code} {first}");
+    let second = program.json(0, &["import", &file]);
+    let stored = |summary: &Value| summary["events"].as_u64().unwrap();
+    assert_eq!(stored(&first) + stored(&second), count + 1, "{first} {second}");
+    assert_eq!(second["skipped"], json!(0));
+    let status = program.json(0, &["status"]);
+    assert_eq!((&status["events"], &status["documents"]), (&json!(count + 1), &json!(count)));
+}

@@ -288,12 +288,15 @@ fn sub_agents_among_their_parents_lines_are_sessions_too() {
     assert_eq!(counts(&store.import()), [4, 4, 6, 0]);
     assert_eq!(store.found("chain otters"), ["agent-c1/c1", "agent-c1/c4", "agent-d1/d1"]);
 
-    // Written anew by someone: what is stored stays.
+    // Written anew by someone: that takes the place of what was there, and what the file holds no more is gone.
     store.write(&name, format!("{}{}", user("u1", "", "new main"), aside(user("d1", "", "new chain"))).as_bytes());
     let summary = store.import();
-    assert_eq!(summary.events, 0, "{summary:?}");
-    assert!(summary.files_skipped[0].reason.starts_with("changed since"), "{summary:?}");
-    assert_eq!(store.found("main otters"), hit("u1"));
+    assert_eq!((counts(&summary), summary.sessions), ([2, 2, 0, 0], 2), "{summary:?}");
+    assert_eq!(store.found("main otters"), Vec::<String>::new());
+    assert_eq!(store.found("otters"), Vec::<String>::new());
+    assert_eq!((store.found("new main"), store.found("new chain")), (hit("u1"), vec!["agent-d1/d1".to_owned()]));
+    assert_eq!(store.sessions().len(), 2);
+    assert_unchanged(&store.import());
 }
 
 /// D26.

@@ -20,6 +20,7 @@
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
 //! - [`import_openclaw_sqlite`]: OpenClaw's own database, and that it gives what its JSONL gives.
+//! - [`import_replaced`]: sources that were edited, cut or written anew.
 //! - [`import_rules`]: which part of the code may name which.
 //! - [`kill`]: a process is killed at random moments.
 //! - [`lifecycle`]: every way a transcript changes.
@@ -73,6 +74,7 @@ mod import_engine;
 mod import_gemini_cli;
 mod import_openclaw;
 mod import_openclaw_sqlite;
+mod import_replaced;
 mod import_rules;
 mod imported;
 mod journal;

@@ -154,6 +154,7 @@ fn session_rows_are_as_documented() {
         SessionState::Pending(PendingReason::Rewind),
         SessionState::Pending(PendingReason::Rebuild),
         SessionState::Pending(PendingReason::Unreadable),
+        SessionState::Staged { replaces: TranscriptNumber(1), events: 3 },
     ];
     let told: Vec<String> = documented("#### state").into_iter().map(|cells| cells.last().unwrap().clone()).collect();
     assert_eq!(told, states.iter().map(field).collect::<Vec<_>>());
@@ -217,8 +218,16 @@ fn the_other_rows_are_as_documented() {
         "## `documents`",
         &fields!(document; transcript, ordinal, seq, message_id, role, timestamp, length, text),
     );
-    let source = SourceRow { session_id: SessionId::parse("s1").unwrap(), owns: true, offset: 300, line: 3, mark: 255 };
-    check_row("## `sources`", &fields!(source; session_id, owns, offset, line, mark));
+    let source = SourceRow {
+        session_id: SessionId::parse("s1").unwrap(),
+        owns: true,
+        offset: 300,
+        line: 3,
+        mark: 255,
+        rows: 2,
+        stamp: 16,
+    };
+    check_row("## `sources`", &fields!(source; session_id, owns, offset, line, mark, rows, stamp));
     let deaths = [Death::Ordinal(Ordinal(2)), Death::Documents { ordinal: Ordinal(2), numbers: vec![1, 300] }];
     let told: Vec<String> = documented("## `deaths`").into_iter().map(|cells| cells.last().unwrap().clone()).collect();
     assert_eq!(told, deaths.iter().map(field).collect::<Vec<_>>());

@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Read transcripts from files or folders; safe to repeat
     Import(ImportArgs),
+    /// Import as transcripts grow, until interrupted
+    Watch(WatchArgs),
     /// Find words in user and assistant messages
     Search(SearchArgs),
     /// Show the conversation around a hit, or its newest part
@@ -142,8 +144,29 @@ pub(crate) enum OnOff {
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// Transcript files or folders; an OpenClaw state folder too
+    #[arg(required_unless_present = "discover", value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) choice: ImportChoice,
+    /// Import nothing: list what there is to import, in the standard places or below PATH
+    #[arg(long)]
+    pub(crate) discover: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Transcript files or folders
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) choice: ImportChoice,
+    /// Seconds between two looks
+    #[arg(long, value_name = "S", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) interval: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportChoice {
     /// The format of the files
     #[arg(long, value_enum, default_value_t = FormatChoice::Auto)]
     pub(crate) format: FormatChoice,

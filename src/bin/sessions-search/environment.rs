@@ -34,6 +34,23 @@ pub(crate) fn store_root(given: Option<&PathBuf>) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::Input("no home folder is known: name the store with --store DIR".into()))
 }
 
+/// The folders where the programs keep their transcripts, those that are there.
+pub(crate) fn transcript_places() -> Vec<PathBuf> {
+    let home = env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
+    let places = [
+        non_empty("OPENCLAW_STATE_DIR").or_else(|| below_home(".openclaw")),
+        below_home(".clawdbot"),
+        below_home(".moltbot"),
+        below_home(".pi/agent/sessions"),
+        non_empty("CLAUDE_CONFIG_DIR").or_else(|| below_home(".claude")).map(|config| config.join("projects")),
+        non_empty("CODEX_HOME").or_else(|| below_home(".codex")).map(|config| config.join("sessions")),
+        non_empty("CODEX_HOME").or_else(|| below_home(".codex")).map(|config| config.join("archived_sessions")),
+        below_home(".gemini/tmp"),
+    ];
+    places.into_iter().flatten().filter(|place| place.is_dir()).collect()
+}
+
 fn non_empty(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -10,8 +10,9 @@ use sessions_search::{
 
 use crate::args::{ExportArgs, ExportFormatChoice};
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
+use crate::import::progress_bar;
 use crate::output::{counted, harmless};
-use crate::run::{Place, progress_bar};
+use crate::run::Place;
 use crate::upkeep::agents;
 
 /// What was written, of all agents.

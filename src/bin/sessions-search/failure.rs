@@ -20,7 +20,9 @@ const BUSY: u8 = 4;
 /// Store damaged.
 pub(crate) const DAMAGED: u8 = 5;
 /// Input or output failed.
-const IO: u8 = 6;
+pub(crate) const IO: u8 = 6;
+/// Interrupted by a person, as shells count it.
+pub(crate) const INTERRUPTED: u8 = 130;
 /// A bug.
 const BUG: u8 = 70;
 

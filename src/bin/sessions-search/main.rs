@@ -8,6 +8,8 @@ mod caller;
 mod environment;
 mod export;
 mod failure;
+mod import;
+mod interrupt;
 mod mcp;
 mod output;
 mod run;

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use sessions_search::{
-    EmptyReason, HeldStatus, HistoryAnswer, HistoryBlock, Hit, ImportSummary, SearchAnswer, SessionList, StatusReport,
-    Timestamp,
+    EmptyReason, HeldStatus, HistoryAnswer, HistoryBlock, Hit, ImportPreview, ImportSummary, SearchAnswer, SessionList,
+    StatusReport, Timestamp,
 };
 
 use crate::args::{Cli, ColorChoice};
@@ -218,6 +218,25 @@ impl Output {
                 let _ = writeln!(text, "  … {} more; --json lists up to 1,000", reports.len() - SHOWN);
             }
         }
+        self.text(&text)
+    }
+
+    pub(crate) fn preview(&self, preview: &ImportPreview) -> Result<(), Failure> {
+        let mut text = String::new();
+        for place in &preview.places {
+            let (sessions, files) = (counted(place.sessions, "session"), counted(place.files, "file"));
+            let _ = writeln!(
+                text,
+                "{}  {} of agent {}: {sessions} in {files}, {} bytes",
+                harmless(&place.path),
+                place.format,
+                place.agent,
+                place.bytes
+            );
+        }
+        let (sessions, files) = (counted(preview.sessions, "session"), counted(preview.files, "file"));
+        let skipped = counted(preview.files_skipped.len() as u64, "file");
+        let _ = writeln!(text, "{sessions} in {files}, {} bytes; {skipped} would be skipped", preview.bytes);
         self.text(&text)
     }
 

@@ -4,19 +4,17 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sessions_search::limits::MAX_EVENT_BYTES;
 use sessions_search::{
-    AgentId, AppendRequest, Deleted, EmptyReason, Engine, EventPlace, HeldStatus, HistoryRequest, ImportError,
-    ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineError, ListRequest, MessageId, OpenOptions, Order,
-    Redaction, ReindexRequest, RejectedPattern, Requester, Role, SearchAnswer, SearchRequest, SessionFacts, SessionId,
-    SessionKey, StatusReport, StoreError, Stores,
+    AgentId, AppendRequest, Deleted, EmptyReason, Engine, EventPlace, HeldStatus, HistoryRequest, ImportOptions,
+    LineError, ListRequest, MessageId, OpenOptions, Order, Redaction, ReindexRequest, RejectedPattern, Requester, Role,
+    SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError, Stores,
 };
 
 use crate::args::{
-    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, FormatChoice, HistoryArgs, ImportArgs, InitArgs, McpArgs,
-    OnOff, OrderChoice, PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, HistoryArgs, InitArgs, McpArgs, OnOff, OrderChoice,
+    PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
 };
 use crate::caller::CallerArgs;
 use crate::environment::{now, parse_time, store_root};
@@ -41,6 +39,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
     match &cli.command {
         Command::Init(args) => place.init(args),
         Command::Import(args) => place.import(args),
+        Command::Watch(args) => place.watch(args),
         Command::Search(args) => place.search(args),
         Command::History(args) => place.history(args),
         Command::Sessions(args) => place.sessions(args),
@@ -84,7 +83,7 @@ fn call(cli: &Cli, agent: &AgentId) -> String {
 }
 
 impl Place<'_> {
-    fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
+    pub(crate) fn open(&self, root: &Path, create: bool) -> Result<Engine, StoreError> {
         let mut options = self.options();
         options.create = create;
         Engine::open(root, options)
@@ -136,7 +135,7 @@ impl Place<'_> {
     }
 
     /// After writing: leaves the index so that the next command opens quickly.
-    fn close(&self, engine: Engine) {
+    pub(crate) fn close(&self, engine: Engine) {
         if let Err(error) = engine.close() {
             self.output.note(&format!("note: {error}; nothing is lost, the next command replays more"));
         }
@@ -214,44 +213,6 @@ impl Place<'_> {
         Ok(DONE)
     }
 
-    fn import(&self, args: &ImportArgs) -> Result<u8, Failure> {
-        // Looked for before the store is made: nothing is left behind for a slip of the pen.
-        if let Some(path) = args.paths.iter().find(|path| !path.exists()) {
-            return Err(ImportError::MissingPath { path: path.clone() }.into());
-        }
-        let engine = self.open(&self.root, true)?;
-        let options = import_options(args.format, args.revive, args.include_deleted);
-        let summary = self.import_into(&engine, &args.paths, &options)?;
-        self.close(engine);
-        if self.output.is_json() {
-            self.output.json(&summary)?;
-        } else {
-            self.output.import(&summary)?;
-        }
-        Ok(DONE)
-    }
-
-    fn import_into(
-        &self,
-        engine: &Engine,
-        paths: &[PathBuf],
-        options: &ImportOptions,
-    ) -> Result<ImportSummary, Failure> {
-        let bar = self.output.shows_progress().then(progress_bar);
-        let mut progress = |at: &ImportProgress| {
-            if let Some(bar) = &bar {
-                bar.set_length(at.total_bytes);
-                bar.set_position(at.bytes);
-                bar.set_message(format!("{} files, {} events", at.files, at.events));
-            }
-        };
-        let summary = engine.import(paths, options, now(), &mut progress);
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
-        Ok(summary?)
-    }
-
     fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
         let request = search_request(args)?;
         request.check()?;
@@ -321,7 +282,7 @@ impl Place<'_> {
     ) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
         let engine = self.open(folder.path(), true)?;
-        let summary = self.import_into(&engine, paths, &import_options(FormatChoice::Auto, false, false))?;
+        let summary = self.import_into(&engine, paths, &ImportOptions::default())?;
         if summary.rejected_total > 0 {
             self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
         }
@@ -546,21 +507,6 @@ impl Place<'_> {
     }
 }
 
-fn import_options(format: FormatChoice, revive: bool, include_deleted: bool) -> ImportOptions {
-    let mut options = ImportOptions::default();
-    options.format = match format {
-        FormatChoice::Auto => None,
-        FormatChoice::Openclaw => Some(ImportFormat::OpenClaw),
-        FormatChoice::Pi => Some(ImportFormat::Pi),
-        FormatChoice::ClaudeCode => Some(ImportFormat::ClaudeCode),
-        FormatChoice::Codex => Some(ImportFormat::Codex),
-        FormatChoice::GeminiCli => Some(ImportFormat::GeminiCli),
-    };
-    options.revive = revive;
-    options.include_deleted = include_deleted;
-    options
-}
-
 fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
     let mut request = SearchRequest::new(args.words.join(" "));
     request.session_keys = (!args.session_key.is_empty()).then(|| args.session_key.clone());
@@ -728,14 +674,4 @@ fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
         }
     }
     Ok(Some(Line::Text(line)))
-}
-
-pub(crate) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}")
-    {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

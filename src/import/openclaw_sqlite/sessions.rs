@@ -272,6 +272,8 @@ pub(super) fn add(
             session_key,
             copy_of: None,
             len_bytes: session.len_bytes,
+            // Its log changes without it.
+            stamp: 0,
             is_named: true,
             is_current: session.is_current,
             age: session.age,

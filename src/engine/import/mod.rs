@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use crate::commit::{Appended, CheckpointError, ImportBatch, PreparedEvent, SessionTarget};
+use crate::commit::{AppendRefusal, Appended, CheckpointError, ImportBatch, PreparedEvent, SessionTarget};
 pub use crate::import::Format as ImportFormat;
 use crate::import::{
     self, DiscoverOptions, ImportedEvent, Item, Position, Relation, ResumePoint, SideSession, Source, StoredLines,
@@ -17,6 +18,11 @@ use crate::store::{Snapshot, SourceRow, StoreError};
 use crate::transcript::{Event, EventKind, sanitize};
 
 use super::Engine;
+
+mod preview;
+mod replace;
+
+pub use preview::{ImportPreview, PreviewPlace};
 
 /// What to read and how. [`ImportOptions::default`] tells the format by the content.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +34,23 @@ pub struct ImportOptions {
     pub revive: bool,
     /// Import archives of deleted sessions too.
     pub include_deleted: bool,
+    /// Once this is true the import ends after the batch at hand; importing again goes on.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl ImportOptions {
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn discover(&self, agent: AgentId, now: Timestamp) -> DiscoverOptions {
+        DiscoverOptions {
+            agent,
+            format: self.format,
+            include_deleted: self.include_deleted,
+            now_millis: now.as_millis(),
+        }
+    }
 }
 
 /// How far an import is.
@@ -95,6 +118,12 @@ pub struct ImportSummary {
     pub files: u64,
     /// Files not read.
     pub files_skipped: Vec<SkippedFile>,
+    /// Whether it was stopped before its end.
+    #[serde(skip)]
+    pub is_stopped: bool,
+    /// Paths that were named themselves and that the system refused to read.
+    #[serde(skip)]
+    pub unreadable: Vec<PathBuf>,
 }
 
 /// Why an import ended early. What its summary would have counted stays stored; importing again goes on.
@@ -177,11 +206,7 @@ impl Engine {
         now: Timestamp,
         progress: &mut dyn FnMut(&ImportProgress),
     ) -> Result<ImportSummary, ImportError> {
-        let discover = DiscoverOptions {
-            agent: self.agent.clone(),
-            format: options.format,
-            include_deleted: options.include_deleted,
-        };
+        let discover = options.discover(self.agent.clone(), now);
         self.committer.heal()?;
         let found = import::discover(paths, &discover)?;
         if let Some(path) = found.missing.into_iter().next() {
@@ -190,6 +215,9 @@ impl Engine {
         let mut summary = ImportSummary::default();
         for (path, reason) in &found.skipped {
             summary.skip_file(path, reason);
+            if reason.is_unreadable() && paths.contains(path) {
+                summary.unreadable.push(path.clone());
+            }
         }
         for (path, note) in found.notes {
             summary.warn(&path, 0, note);
@@ -201,11 +229,13 @@ impl Engine {
         };
         let mut run = Run {
             now,
-            revive: options.revive,
+            options,
+            given: paths,
             bulk: at.total_bytes >= self.committer.tuning().bulk_bytes,
             summary,
             sessions: BTreeSet::new(),
             revived: BTreeSet::new(),
+            names: found.sources.iter().map(Source::name).collect(),
             queued: Queued::default(),
             at,
             progress,
@@ -236,13 +266,17 @@ impl Engine {
 /// One import under way.
 struct Run<'p> {
     now: Timestamp,
-    revive: bool,
+    options: &'p ImportOptions,
+    /// The paths as named.
+    given: &'p [PathBuf],
     bulk: bool,
     summary: ImportSummary,
     queued: Queued,
     sessions: BTreeSet<(AgentId, SessionId)>,
     /// Sessions whose tombstone this run lifted.
     revived: BTreeSet<(AgentId, SessionId)>,
+    /// The files of this run.
+    names: BTreeSet<String>,
     at: ImportProgress,
     progress: &'p mut dyn FnMut(&ImportProgress),
 }
@@ -252,6 +286,9 @@ impl Run<'_> {
         let _importing = engine.committer.begin_import();
         let mut copies = false;
         for source in sources {
+            if self.is_stopped() {
+                break;
+            }
             // Copies come last, and are compared with what is stored of their owners.
             if source.copy_of.is_some() && !copies {
                 copies = true;
@@ -285,17 +322,27 @@ impl Run<'_> {
                 }
                 let point = ResumePoint::kept(Position { offset: row.offset, line: row.line }, row.mark);
                 let begins_anew = self.is_revived(&source) || self.revives_sides(engine, &snapshot, &name)?;
+                if !begins_anew && row.stamp != 0 && row.stamp == source.stamp {
+                    self.summary.files += 1;
+                    return Ok(());
+                }
                 let point = (!begins_anew).then_some(point);
                 match import::open(&source, point.as_ref()) {
-                    Ok(reader) => self.read(engine, &source, reader, row.owns),
-                    Err(import::ImportError::Restated { .. }) if row.owns => self.read_anew(engine, &source),
+                    Ok(reader) => {
+                        let start = point.filter(|_| source.stamp != 0).map(|point| point.position());
+                        self.read(engine, &source, reader, row.owns, start)
+                    }
                     Err(import::ImportError::Rewritten { .. } | import::ImportError::Restated { .. }) => {
-                        self.rewritten(engine, &snapshot, source, row.owns)
+                        if row.owns {
+                            self.replace(engine, &source)
+                        } else {
+                            self.rewritten(engine, &snapshot, source)
+                        }
                     }
                     Err(error) => self.unreadable(&source, error),
                 }
             }
-            None if Self::goes_on_from_older_form(&snapshot, &source)? => self.read_anew(engine, &source),
+            None if Self::goes_on_from_older_form(&snapshot, &source)? => self.replace(engine, &source),
             None if source.copy_of.is_some() || snapshot.transcript(&source.session_id)?.is_some() => {
                 self.copy(engine, &snapshot, source)
             }
@@ -306,20 +353,9 @@ impl Run<'_> {
     /// Takes in a file from its beginning, as the owner of its session.
     fn read_whole(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
         match import::open(source, None) {
-            Ok(reader) => self.read(engine, source, reader, true),
+            Ok(reader) => self.read(engine, source, reader, true, None),
             Err(error) => self.unreadable(source, error),
         }
-    }
-
-    /// The same in place of what was read of the session before, all of which the file says anew.
-    fn read_anew(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
-        self.flush(engine)?;
-        let name = source.name();
-        let start = source.resume_point(Position::default())?;
-        let row =
-            SourceRow { session_id: source.session_id.clone(), owns: true, offset: 0, line: 0, mark: start.mark() };
-        engine.committer.begin_anew(source.session_id.clone(), name, row)?;
-        self.read_whole(engine, source)
     }
 
     /// Whether the session was read from an older form of this file, which holds all of it.
@@ -335,14 +371,14 @@ impl Run<'_> {
         if engine.committer.snapshot()?.tombstone(id)?.is_none() {
             return Ok(true);
         }
-        if self.revive {
+        if self.options.revive {
             engine.committer.revive(id.clone())?;
             self.revived.insert((source.agent.clone(), id.clone()));
         } else {
             let reason = "the session was deleted on purpose; `--revive` imports it again";
             self.summary.skip_file(&source.path, reason);
         }
-        Ok(self.revive)
+        Ok(self.options.revive)
     }
 
     fn is_revived(&self, source: &Source) -> bool {
@@ -353,7 +389,7 @@ impl Run<'_> {
     fn revives_sides(&self, engine: &Engine, snapshot: &Snapshot, name: &str) -> Result<bool, ImportError> {
         let mut any = false;
         for side in snapshot.sources_below(&side_name(name, ""))? {
-            if self.revive && snapshot.tombstone(&side.session_id)?.is_some() {
+            if self.options.revive && snapshot.tombstone(&side.session_id)?.is_some() {
                 engine.committer.revive(side.session_id)?;
                 any = true;
             }
@@ -361,34 +397,35 @@ impl Run<'_> {
         Ok(any)
     }
 
+    fn is_stopped(&mut self) -> bool {
+        self.summary.is_stopped |= self.options.is_stopped();
+        self.summary.is_stopped
+    }
+
     fn unreadable(&mut self, source: &Source, error: import::ImportError) -> Result<(), ImportError> {
+        if error.is_io() && self.given.contains(&source.path) {
+            self.summary.unreadable.push(source.path.clone());
+        }
         self.summary.skip_file(&source.path, error);
         Ok(())
     }
 
-    /// A file that no longer holds what it held when it was imported: cut short, edited, half copied. What follows the
-    /// stored lines is taken; nothing that is stored goes, for it may be held nowhere else.
-    fn rewritten(
-        &mut self,
-        engine: &Engine,
-        snapshot: &Snapshot,
-        source: Source,
-        owns: bool,
-    ) -> Result<(), ImportError> {
+    /// A copy that no longer holds what it held when it extended the session that another file owns. What follows the
+    /// stored lines is taken.
+    fn rewritten(&mut self, engine: &Engine, snapshot: &Snapshot, source: Source) -> Result<(), ImportError> {
         match self.relation(snapshot, &source)? {
-            Some(Relation::Extends { from }) => self.read_from(engine, &source, from, owns),
+            Some(Relation::Extends { from }) => self.read_from(engine, &source, from, false),
             Some(_) => {
                 let id = &source.session_id;
-                self.summary.skip_file(
-                    &source.path,
-                    format!(
-                        "changed since it was imported: session {id} is kept as it is; to take the file instead, delete the session and import with `--revive`"
-                    ),
-                );
+                self.keep(&source, &format!("it is no longer a copy of session {id}, which stays as it is"));
                 Ok(())
             }
             None => Ok(()),
         }
+    }
+
+    fn keep(&mut self, source: &Source, why: &str) {
+        self.summary.skip_file(&source.path, format!("changed since it was imported: {why}"));
     }
 
     /// How a file relates to the stored session of its id; `None` when it can't be read, which is reported.
@@ -409,7 +446,7 @@ impl Run<'_> {
     fn read_from(&mut self, engine: &Engine, source: &Source, from: Position, owns: bool) -> Result<(), ImportError> {
         let point = source.resume_point(from)?;
         match import::open(source, Some(&point)) {
-            Ok(reader) => self.read(engine, source, reader, owns),
+            Ok(reader) => self.read(engine, source, reader, owns, None),
             Err(error) => self.unreadable(source, error),
         }
     }
@@ -443,23 +480,26 @@ impl Run<'_> {
         }
     }
 
-    /// Takes in what a reader gives.
+    /// Takes in what a reader gives. `start`: where it begins, to be noted with the file's stamp when nothing comes.
     fn read(
         &mut self,
         engine: &Engine,
         source: &Source,
-        reader: import::Reader,
+        mut reader: import::Reader,
         owns: bool,
+        start: Option<Position>,
     ) -> Result<(), ImportError> {
         let before = self.at.bytes;
-        let mut batch = SourceBatch::default();
+        let mut batch = SourceBatch { end: start, ..SourceBatch::default() };
         let mut deleted = BTreeMap::new();
+        let mut is_whole = true;
         self.summary.files += 1;
-        for item in reader {
+        while let Some(item) = reader.next() {
             let item = match item {
                 Ok(item) => item,
                 Err(error) => {
-                    self.summary.skip_file(&source.path, &error);
+                    self.unreadable(source, error)?;
+                    is_whole = false;
                     break;
                 }
             };
@@ -487,25 +527,41 @@ impl Run<'_> {
                 }
                 Item::Torn { .. } => break,
             }
+            if self.is_stopped() {
+                is_whole = false;
+                break;
+            }
             if self.queued.rows + batch.rows >= BATCH_ROWS || self.queued.bytes + batch.bytes >= BATCH_BYTES {
                 self.at.bytes = before + batch.end.map_or(0, |end| end.offset);
-                self.queue(source, std::mem::take(&mut batch), owns)?;
+                let end = batch.end;
+                self.queue(source, std::mem::take(&mut batch), Note { owns, stamp: 0 }, &mut reader)?;
                 self.flush(engine)?;
+                // The last batch may bring no more than the file's stamp.
+                batch.end = end;
             }
         }
-        self.queue(source, batch, owns)
+        let stamp = if is_whole { source.stamp } else { 0 };
+        self.queue(source, batch, Note { owns, stamp }, &mut reader)
     }
 
     /// Puts what was read of one source to the next transaction.
-    fn queue(&mut self, source: &Source, batch: SourceBatch, owns: bool) -> Result<(), ImportError> {
+    fn queue(
+        &mut self,
+        source: &Source,
+        batch: SourceBatch,
+        note: Note,
+        reader: &mut import::Reader,
+    ) -> Result<(), ImportError> {
         let Some(end) = batch.end else { return Ok(()) };
-        let point = source.resume_point(end)?;
+        let point = reader.resume_point(end)?;
         let row_of = |session_id: &SessionId| SourceRow {
             session_id: session_id.clone(),
-            owns,
+            owns: note.owns,
             offset: end.offset,
             line: end.line,
             mark: point.mark(),
+            rows: 0,
+            stamp: note.stamp,
         };
         let name = source.name();
         self.queued.rows += batch.rows;
@@ -514,29 +570,10 @@ impl Run<'_> {
         if !sessions.iter().any(|session| session.side.is_none()) {
             sessions.push(SessionBatch::default());
         }
-        for SessionBatch { side, events, lines } in sessions {
-            let (target, path) = match side {
-                None => (
-                    SessionTarget {
-                        key: source.session_key.clone(),
-                        id: Some(source.session_id.clone()),
-                        new_id: source.session_id.clone(),
-                        facts: source.facts.clone(),
-                        current: source.is_current(),
-                    },
-                    name.clone(),
-                ),
-                Some(side) => (
-                    SessionTarget {
-                        key: side.session_key.clone(),
-                        id: Some(side.session_id.clone()),
-                        new_id: side.session_id.clone(),
-                        facts: side.facts.clone(),
-                        current: false,
-                    },
-                    side_name(&name, side.session_id.as_str()),
-                ),
-            };
+        for session in sessions {
+            let target = session.target(source);
+            let SessionBatch { side, events, lines } = session;
+            let path = side.map_or_else(|| name.clone(), |side| side_name(&name, side.session_id.as_str()));
             let session_id = target.new_id.clone();
             let source_row = row_of(&session_id);
             self.queued.lines.push(QueuedLines { path: source.path.clone(), session_id, lines });
@@ -554,21 +591,7 @@ impl Run<'_> {
         let outcomes = engine.committer.import(queued.batches, self.bulk, self.now)?;
         for (QueuedLines { path, session_id, lines }, outcome) in queued.lines.into_iter().zip(outcomes) {
             match outcome {
-                Ok(results) => {
-                    for (line, result) in lines.into_iter().zip(results) {
-                        match result {
-                            Ok(Appended::Stored(_)) => {
-                                self.summary.events += u64::from(!line.is_part);
-                                self.summary.messages += u64::from(line.is_searchable);
-                                self.at.events += 1;
-                                self.sessions.insert((engine.agent.clone(), session_id.clone()));
-                            }
-                            Ok(Appended::Known(_)) if line.is_part => {}
-                            Ok(Appended::Known(_)) => self.summary.skip("seen before"),
-                            Err(refusal) => self.refused(&path, line, refusal.to_string()),
-                        }
-                    }
-                }
+                Ok(results) => self.count_lines(engine, &path, &session_id, lines, results),
                 Err(refusal) => {
                     for line in lines {
                         self.refused(&path, line, refusal.to_string());
@@ -578,6 +601,29 @@ impl Run<'_> {
         }
         (self.progress)(&self.at);
         Ok(())
+    }
+
+    fn count_lines(
+        &mut self,
+        engine: &Engine,
+        path: &Path,
+        session_id: &SessionId,
+        lines: Vec<EventLine>,
+        results: Vec<Result<Appended, AppendRefusal>>,
+    ) {
+        for (line, result) in lines.into_iter().zip(results) {
+            match result {
+                Ok(Appended::Stored(_)) => {
+                    self.summary.events += u64::from(!line.is_part);
+                    self.summary.messages += u64::from(line.is_searchable);
+                    self.at.events += 1;
+                    self.sessions.insert((engine.agent.clone(), session_id.clone()));
+                }
+                Ok(Appended::Known(_)) if line.is_part => {}
+                Ok(Appended::Known(_)) => self.summary.skip("seen before"),
+                Err(refusal) => self.refused(path, line, refusal.to_string()),
+            }
+        }
     }
 
     /// A part of a line counts as no line of its own.
@@ -594,6 +640,9 @@ impl Run<'_> {
         self.flush(engine)?;
         if self.bulk {
             engine.committer.finish_bulk()?;
+        }
+        if self.is_stopped() {
+            return Ok(());
         }
         for transcript in engine.committer.snapshot()?.pending()? {
             engine.committer.rebuild_session(transcript)?;
@@ -617,6 +666,14 @@ fn side_name(file: &str, session_id: &str) -> String {
     format!("{file}\n{session_id}")
 }
 
+/// What is noted of a source with a batch of it.
+#[derive(Clone, Copy)]
+struct Note {
+    owns: bool,
+    /// 0: it is not read to its end.
+    stamp: u64,
+}
+
 /// What was read of one source since the last transaction.
 #[derive(Default)]
 struct SourceBatch {
@@ -634,6 +691,28 @@ struct SessionBatch {
     events: Vec<PreparedEvent>,
     /// For each event.
     lines: Vec<EventLine>,
+}
+
+impl SessionBatch {
+    /// Where its events go.
+    fn target(&self, source: &Source) -> SessionTarget {
+        match &self.side {
+            None => SessionTarget {
+                key: source.session_key.clone(),
+                id: Some(source.session_id.clone()),
+                new_id: source.session_id.clone(),
+                facts: source.facts.clone(),
+                current: source.is_current(),
+            },
+            Some(side) => SessionTarget {
+                key: side.session_key.clone(),
+                id: Some(side.session_id.clone()),
+                new_id: side.session_id.clone(),
+                facts: side.facts.clone(),
+                current: false,
+            },
+        }
+    }
 }
 
 /// Where an event comes from.
