@@ -336,3 +336,66 @@ fn a13_a_crash_between_the_commits_of_store_and_index_loses_and_doubles_nothing(
         volume.apply(&change);
     }
 }
+
+#[test]
+fn power_cuts_while_a_rewritten_file_takes_its_sessions_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.jsonl");
+    let write = |word: &str, count: usize| {
+        let mut text = String::from("{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n");
+        for n in 0..count {
+            let message = format!(r#"{{"role":"user","content":"{word} otter {n}"}}"#);
+            text += &format!("{{\"type\":\"message\",\"id\":\"m{n}\",\"message\":{message}}}\n");
+        }
+        std::fs::write(&file, text).unwrap();
+    };
+    let import = |engine: &sessions_search::Engine| {
+        let now = sessions_search::Timestamp::from_millis(1).unwrap();
+        let options = sessions_search::ImportOptions::default();
+        engine.import(std::slice::from_ref(&file), &options, now, &mut |_| ()).unwrap()
+    };
+    let found = |engine: &sessions_search::Engine, word: &str| {
+        let mut request = sessions_search::SearchRequest::new(word);
+        request.limit = 100;
+        engine.search(&request).unwrap().results.len()
+    };
+    let place = Place::new(Volume::new(), &small());
+    let engine = place.open().unwrap();
+    write("old", 9);
+    import(&engine);
+    engine.close().unwrap();
+    let mut volume = place.disk.volume();
+    let engine = place.open().unwrap();
+    place.disk.record();
+    write("new", 12);
+    import(&engine);
+    assert_eq!((found(&engine, "old"), found(&engine, "new")), (0, 12));
+    let at_the_end = place.disk.recorded();
+    engine.close().unwrap();
+    let changes = place.disk.take_record();
+
+    let mut random = Random::new(21);
+    let (mut old, mut new) = (0, 0);
+    for (at, change) in changes.iter().enumerate() {
+        for loss in [Loss::All, Loss::Some, Loss::Nothing] {
+            let left = Place::new(volume.after_power_cut(loss, &mut random), &small());
+            left.verify(true).unwrap();
+            let engine = left.open().unwrap();
+            assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+            match (found(&engine, "old"), found(&engine, "new")) {
+                (9, 0) => old += 1,
+                (0, 12) => new += 1,
+                mixed => panic!("cut at {at}, {loss:?} lost: {mixed:?} of old and new"),
+            }
+            assert!(at <= at_the_end || found(&engine, "new") == 12, "it was acknowledged");
+            // Whatever is there, the file is taken in again, whole.
+            import(&engine);
+            assert!(engine.wait_for_indexing(Duration::from_secs(60)));
+            assert_eq!((found(&engine, "old"), found(&engine, "new")), (0, 12), "cut at {at}");
+            engine.close().unwrap();
+            left.verify(true).unwrap();
+        }
+        volume.apply(change);
+    }
+    assert!(old > 3 && new > 3, "{old} {new}");
+}
