@@ -4,7 +4,7 @@
 //!
 //! `cargo bench --bench compare`; `BENCH_SCALE` (default `10k,30k,100k`) names the sizes, `BENCH_CHAT` a folder of gzipped
 //! chats to measure instead. Stores of 500,000 messages and more are kept below the target folder and used again.
-//! `cargo bench --bench compare -- report` only writes tables and charts again.
+//! `BENCH_FTS5_MAPPED_MB=1024` lets SQLite map its file. `cargo bench --bench compare -- report` only writes tables and charts again.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a program of this package's own")]
 
@@ -64,7 +64,7 @@ fn measure(load: &Load) {
     run.rebuild();
     rows.extend(run.finish());
     report::save(&Figures {
-        corpus: load.name.clone(),
+        corpus: if fts5::mapped_mb() > 0 { format!("mapped-{}", load.name) } else { load.name.clone() },
         messages: load.messages.len(),
         sessions,
         date: machine::today(),
