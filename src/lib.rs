@@ -69,6 +69,7 @@
 //! | search by session, role, time, prefix, page | [`SearchRequest`]; the answer is a [`SearchAnswer`] |
 //! | see why a hit scores as it does | [`SearchRequest::explain`], [`Explanation`] |
 //! | find parts of Chinese, Japanese, Korean, Thai | [`OpenOptions::analyzer`], [`Cjk`]; an [`Analyzer`] of one's own |
+//! | write sessions out: lines, Markdown, HTML | [`Engine::export`], [`Engine::export_session`] |
 //! | list, rename, archive, delete sessions | [`Engine::sessions`], [`Engine::rekey`], [`Engine::set_archived`], [`Engine::delete_key`], [`Engine::prune`] |
 //! | index with another analyzer or redaction | [`Engine::reindex`] |
 //! | know what a store holds and what waits | [`Engine::status`], [`Engine::wait_for_indexing`] |
@@ -98,9 +99,6 @@
 //! history masks the same. [`OpenOptions::redaction`] decides when a store is made, and the store keeps that
 //! [`Redaction`]. The stored transcript stays as it is.
 //!
-//! # Not yet
-//!
-//!
 //! # Features
 //!
 //! `cli`, on by default, is the program and what only it needs. A library user turns it off:
@@ -110,6 +108,7 @@ mod access;
 mod analysis;
 mod commit;
 mod engine;
+mod export;
 mod files;
 mod import;
 mod index;
@@ -130,11 +129,12 @@ pub use analysis::{
 pub use commit::{AppendRefusal, CheckpointError, Deleted, Durability, EventPlace, RekeyRefusal};
 pub use engine::{
     Anchor, AppendError, AppendRequest, AskError, BackupError, CompactError, Compacted, Coverage, DeleteError,
-    EmptyReason, Engine, Explanation, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError,
-    HistoryMessage, HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress,
-    ImportSummary, LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation,
-    ReindexRequest, RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary,
-    SkippedFile, StatusReport, Stores, VerifyReport,
+    EmptyReason, Engine, Explanation, ExportError, ExportFormat, ExportOptions, ExportProgress, ExportSummary,
+    ExportedSession, Finding, FindingKind, HeldStatus, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage,
+    HistoryRequest, Hit, HitExplanation, ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary,
+    LineError, LineReport, ListError, ListRequest, OpenOptions, PendingSession, PieceExplanation, ReindexRequest,
+    RekeyError, ReplaceError, SearchAnswer, SearchError, SearchRequest, SessionList, SessionSummary, SkippedFile,
+    StatusReport, Stores, UnreadableEvent, VerifyReport,
 };
 pub use import::ImportError as ImportFilesError;
 pub use model::{
@@ -173,6 +173,7 @@ pub mod __internal {
     pub mod faults {
         pub use crate::commit::Tuning;
         pub use crate::files::*;
+        pub use crate::store::JournalOptions;
     }
 }
 

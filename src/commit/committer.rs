@@ -478,6 +478,7 @@ fn open_store(
         create,
         busy_timeout: options.busy_timeout,
         cache_bytes: options.cache_bytes,
+        journal: Some(options.tuning.journal),
         schema: pipeline.schema(),
         uuid: options.uuid,
     };

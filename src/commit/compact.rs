@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Committer;
 use super::checkpoint::CheckpointError;
 use crate::index::{IndexError, IndexFolder};
-use crate::store::{StoreError, discard_beside, put_in_place, write_beside};
+use crate::store::{StoreError, discard_beside, put_in_place, remove_journal_aside, write_beside};
 
 /// How long readers have to let go of the old file.
 const UNPIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +67,7 @@ impl Committer {
         if !self.is_rebuilding_index() {
             IndexFolder::remove_set_aside(&self.index_place()).map_err(IndexError::from)?;
         }
+        remove_journal_aside(self.location(), self.files())?;
         let pipeline = self.pipeline();
         self.alone(|index, slot, views| {
             let Some(store) = slot.as_ref() else {

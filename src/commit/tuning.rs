@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::{SYNC_RESOLVE_BYTES, SYNC_RESOLVE_EVENTS};
+use crate::store::JournalOptions;
 
 /// [`Tuning::default`] is what the product runs with.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub struct Tuning {
     pub max_deferred_transactions: usize,
     /// … and none that is older than this.
     pub max_deferred_age: Duration,
+    /// When a journal is made, and how large.
+    pub journal: JournalOptions,
     /// After a failure of the disk the store's file is opened again at most this often.
     pub reopen_interval: Duration,
 }
@@ -71,6 +74,7 @@ impl Default for Tuning {
             merge_poll: Duration::from_millis(100),
             max_deferred_transactions: 64,
             max_deferred_age: Duration::from_millis(100),
+            journal: JournalOptions::default(),
             reopen_interval: Duration::from_secs(1),
         }
     }

@@ -134,6 +134,7 @@ pub fn verify(location: &StoreLocation, options: &OpenCommitter, postings: bool)
         create: false,
         busy_timeout: options.busy_timeout,
         cache_bytes: options.cache_bytes,
+        journal: None,
         schema: for_new.schema(),
         uuid: options.uuid,
     };

@@ -1,10 +1,12 @@
 //! The façade: one agent's store, and each way through it on one screen.
 
 mod copies;
+mod export;
 mod history;
 mod import;
 mod list;
 mod reindex;
+mod rendered;
 mod replace;
 mod search;
 mod status;
@@ -17,6 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use copies::{BackupError, CompactError, Compacted};
+pub use export::{
+    ExportError, ExportFormat, ExportOptions, ExportProgress, ExportSummary, ExportedSession, UnreadableEvent,
+};
 pub use history::{Anchor, HistoryAnswer, HistoryBlock, HistoryError, HistoryMessage, HistoryRequest};
 pub use import::{ImportError, ImportFormat, ImportOptions, ImportProgress, ImportSummary, LineReport, SkippedFile};
 pub use list::{ListError, ListRequest, SessionList, SessionSummary};
@@ -538,6 +543,7 @@ mod tests {
             create: false,
             busy_timeout: Duration::ZERO,
             cache_bytes: DEFAULT_CACHE_BYTES,
+            journal: None,
             schema: schema.clone(),
             uuid: [0; 16],
         };

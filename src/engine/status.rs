@@ -111,5 +111,6 @@ fn sizes(files: &dyn Files, location: &StoreLocation) -> BTreeMap<&'static str, 
     let index = location.index();
     let len = |path: &Path| files.len_bytes(path).unwrap_or(0);
     let of_index = files.list(&index).unwrap_or_default().iter().map(|name| len(&index.join(name))).sum();
-    BTreeMap::from([("transcripts", len(&location.database())), ("index", of_index)])
+    let journal = len(&location.journal()) + len(&location.journal_aside());
+    BTreeMap::from([("transcripts", len(&location.database())), ("journal", journal), ("index", of_index)])
 }

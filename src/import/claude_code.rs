@@ -109,6 +109,11 @@ impl Importer for ClaudeCode {
     }
 }
 
+/// Whether a file's first lines are of this format.
+pub(super) fn is_own(file: &FoundFile) -> bool {
+    FirstLines::of(file).is_ok_and(|first| first.is_ours)
+}
+
 /// What the first lines of a file tell.
 #[derive(Default)]
 struct FirstLines {

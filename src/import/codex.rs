@@ -170,6 +170,11 @@ fn has_rollback(path: &Path, from: Position) -> io::Result<bool> {
 
 const ROLLED_BACK: &str = "thread_rolled_back";
 
+/// Whether a file's first lines are of this format.
+pub(super) fn is_own(file: &FoundFile) -> bool {
+    FirstLines::of(file).is_ok_and(|first| first.is_ours)
+}
+
 /// What the first lines of a file tell.
 #[derive(Default)]
 struct FirstLines {

@@ -126,6 +126,11 @@ impl Importer for GeminiCli {
     }
 }
 
+/// Whether a file is a log of this format.
+pub(super) fn is_own(file: &FoundFile) -> bool {
+    Form::of(file) == Some(Form::Log) && facts_of_log(file).is_ok_and(|facts| facts.is_ours)
+}
+
 /// The two forms of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {

@@ -34,6 +34,7 @@ mod claude_code;
 mod codex;
 mod compressed;
 mod copies;
+mod exported;
 mod gemini_cli;
 mod lines;
 mod normalized;
@@ -190,6 +191,8 @@ impl Discovery {
             copy_of: None,
             len_bytes: file.len_bytes,
             is_named: false,
+            is_current: false,
+            age: 0,
             numbers_rows: false,
             replaces: None,
         });
@@ -220,6 +223,10 @@ pub struct Source {
     pub len_bytes: u64,
     /// An index of sessions names the file as this session's.
     is_named: bool,
+    /// The session is its key's current window.
+    is_current: bool,
+    /// Its place among the windows of its key, oldest first, where an index of sessions says it.
+    age: usize,
     /// Rows without an id get one by their line: the format's first version has none.
     numbers_rows: bool,
     /// See [`Source::replaces`].
@@ -238,10 +245,10 @@ pub struct SideSession {
 }
 
 impl Source {
-    /// Whether an index of sessions names the file: the session is then its key's current window.
+    /// Whether an index of sessions names the file as that of its key's current window.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        self.is_named
+        self.is_current
     }
 
     /// Whether rows without an id get one by their line.
@@ -493,6 +500,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discover
             discovery.num_unrelated += 1;
         }
     }
+    exported::name_by_index(&mut discovery, &mut agents, options)?;
     settle_owners(&mut discovery.sources);
     discovery.skipped.sort_by(|a, b| a.0.cmp(&b.0));
     discovery.notes.sort();
@@ -514,7 +522,21 @@ fn settle_owners(sources: &mut [Source]) {
             }
         }
     }
-    sources.sort_by_cached_key(|source| (source.copy_of.is_some(), bytes(source)));
+    // The windows of a key that an index lists come one after the other, the oldest first.
+    let mut first_of_key: HashMap<(AgentId, SessionKey), Vec<u8>> = HashMap::new();
+    for source in sources.iter().filter(|source| source.is_named) {
+        let path = bytes(source);
+        let first = first_of_key.entry((source.agent.clone(), source.session_key.clone())).or_insert(path.clone());
+        if path < *first {
+            *first = path;
+        }
+    }
+    sources.sort_by_cached_key(|source| {
+        let own = bytes(source);
+        let key = (source.agent.clone(), source.session_key.clone());
+        let first = first_of_key.get(&key).filter(|_| source.is_named).unwrap_or(&own).clone();
+        (source.copy_of.is_some(), first, source.age, own)
+    });
 }
 
 /// Reads a source from its beginning, or from where an earlier reading ended.
@@ -605,6 +627,11 @@ fn collapsed(name: &str) -> String {
     }
     let id = id.trim_matches('-').trim_start_matches(['-', '_']);
     id.chars().take(MAX_AGENT_ID_BYTES).collect()
+}
+
+/// Whether the first lines of a file are another format's than OpenClaw's.
+fn is_foreign(file: &FoundFile) -> bool {
+    claude_code::is_own(file) || codex::is_own(file) || gemini_cli::is_own(file)
 }
 
 fn is_uuid(text: &str) -> bool {

@@ -3,7 +3,7 @@
 //! A transcript's id is its header's, else the file's name. Keys, names and lineage come from the `sessions.json` in the
 //! same folder (D25).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use super::session_index::{self, IndexEntry};
 use super::walk::FoundFile;
 use super::{
     Agents, DiscoverOptions, Discovery, Format, ImportError, Importer, Items, OpenError, Position, SkipReason, Source,
+    is_foreign,
 };
 use crate::limits::MAX_EVENT_BYTES;
 use crate::model::{AgentId, MessageId, SessionFacts, SessionId, SessionKey};
@@ -142,7 +143,9 @@ impl Importer for OpenClaw {
                     Err(reason) => discovery.skip(&file.path, reason),
                     Ok(FirstLines { is_ours, header_id, numbers_rows }) => {
                         let is_at_home = is_openclaw_folder(&file.canonical, &index_folders);
-                        if is_ours || is_at_home || options.format.is_some() {
+                        // An export puts other formats' sessions where OpenClaw keeps its own.
+                        let is_foreign = || options.format.is_none() && is_foreign(&file);
+                        if is_ours || options.format.is_some() || (is_at_home && !is_foreign()) {
                             transcripts.push(Transcript { file, kind, is_at_home, header_id, numbers_rows });
                         } else {
                             left.push(file);
@@ -153,7 +156,8 @@ impl Importer for OpenClaw {
         }
         *files = left;
 
-        let names = settle_names(&transcripts, &indexes, &index_folders, discovery);
+        let foreign: HashSet<&Path> = files.iter().map(|file| file.canonical.as_path()).collect();
+        let names = settle_names(&transcripts, &foreign, &indexes, &index_folders, discovery);
         for transcript in transcripts {
             let named = names.get(&transcript.file.canonical);
             let index = transcript.file.canonical.parent().and_then(|folder| indexes.get(folder));
@@ -248,6 +252,7 @@ fn read_indexes(
 /// Which entry names which file, by the file's canonical path.
 fn settle_names(
     transcripts: &[Transcript],
+    foreign: &HashSet<&Path>,
     indexes: &Indexes,
     index_folders: &IndexFolders,
     discovery: &mut Discovery,
@@ -273,6 +278,8 @@ fn settle_names(
             let by_id = || by_id.get(&(folder.as_path(), entry.session_id.clone()));
             if let Some(transcript) = stated.or_else(by_id) {
                 named.entry(&transcript.file.canonical).or_default().push(entry);
+            } else if candidates.iter().flat_map(|found| &found.paths).any(|path| foreign.contains(path.as_path())) {
+                // Named by `exported`.
             } else if let (Some(candidates), Some(text), Some(true)) =
                 (candidates, &entry.session_file, index_folders.get(folder))
             {
@@ -347,6 +354,8 @@ fn add_source(
         copy_of: None,
         len_bytes: transcript.file.len_bytes,
         is_named: named.is_some(),
+        is_current: named.is_some_and(|entry| entry.is_current),
+        age: named.map_or(0, |entry| entry.age),
         numbers_rows: transcript.numbers_rows,
         replaces: None,
         canonical_path: transcript.file.canonical,

@@ -20,6 +20,11 @@ pub(super) struct IndexEntry {
     /// `sessionFile` as written.
     pub(super) session_file: Option<String>,
     pub(super) facts: SessionFacts,
+    /// Its place among the windows of its key that the index lists, oldest first. Only an export lists those before the
+    /// current one.
+    pub(super) age: usize,
+    /// The session is its key's current window.
+    pub(super) is_current: bool,
 }
 
 /// The entries that name a session, in order of their keys. `agent` is whose folder it is: `main` means its main key.
@@ -42,17 +47,31 @@ fn parse(bytes: &[u8], agent: &AgentId) -> Result<Vec<IndexEntry>, String> {
     if index.kind() != JsonKind::Object {
         return Err("expected an object of session keys".to_owned());
     }
-    let mut entries: Vec<IndexEntry> = Vec::new();
+    let mut entries: Vec<(IndexEntry, Json<'_>)> = Vec::new();
     for member in index.members().filter(|member| member.value.kind() == JsonKind::Object) {
         let Ok(key) = SessionKey::parse(&member.key) else { continue };
         let key = if key.as_str() == "main" { main_key(agent) } else { Some(key) };
-        entries.extend(key.and_then(|key| entry(key, member.value)));
+        entries.extend(key.and_then(|key| entry(key, member.value)).map(|entry| (entry, member.value)));
     }
     // Stable: of a repeated key the last one counts, as in JavaScript.
     entries.reverse();
-    entries.sort_by(|a, b| a.key.cmp(&b.key));
-    entries.dedup_by(|later, first| later.key == first.key);
-    Ok(entries)
+    entries.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+    entries.dedup_by(|(later, _), (first, _)| later.key == first.key);
+    Ok(entries.into_iter().flat_map(|(current, value)| with_earlier(current, value)).collect())
+}
+
+/// The current window of a key, and those before it.
+fn with_earlier(mut current: IndexEntry, value: Json<'_>) -> Vec<IndexEntry> {
+    let mut entries: Vec<IndexEntry> = Vec::new();
+    let listed = value.members().filter(|member| member.key == "windows").flat_map(|member| member.value.elements());
+    for window in listed.filter(|window| window.kind() == JsonKind::Object) {
+        let earlier = entry(current.key.clone(), window).filter(|earlier| earlier.session_id != current.session_id);
+        let age = entries.len();
+        entries.extend(earlier.map(|earlier| IndexEntry { age, is_current: false, ..earlier }));
+    }
+    current.age = entries.len();
+    entries.push(current);
+    entries
 }
 
 /// `main` is an alias and never stored as such (contract §1.3).
@@ -84,7 +103,7 @@ fn entry(key: SessionKey, value: Json<'_>) -> Option<IndexEntry> {
         }
     }
     facts.label = label.or(display_name);
-    Some(IndexEntry { key, session_id: session_id?, session_file, facts })
+    Some(IndexEntry { key, session_id: session_id?, session_file, facts, age: 0, is_current: true })
 }
 
 /// Where a `sessionFile` may lie, in the order in which to look.
@@ -151,6 +170,17 @@ mod tests {
         let found = entries(r#"{"k":{"sessionId":"old"},"K ":{"sessionId":"new"}}"#);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].session_id.as_str(), "new");
+    }
+
+    #[test]
+    fn earlier_windows_of_a_key_are_entries_too() {
+        let found = entries(
+            r#"{"k":{"sessionId":"s3","windows":[{"sessionId":"s1","label":"Old"},7,{"label":"x"},{"sessionId":"s3"},
+                {"sessionId":"s2","windows":[{"sessionId":"s0"}]}]},"l":{"sessionId":"s4","windows":"none"}}"#,
+        );
+        let seen: Vec<_> = found.iter().map(|e| (e.key.as_str(), e.session_id.as_str(), e.age, e.is_current)).collect();
+        assert_eq!(seen, [("k", "s1", 0, false), ("k", "s2", 1, false), ("k", "s3", 2, true), ("l", "s4", 0, true)]);
+        assert_eq!(found[0].facts.label.as_deref(), Some("Old"));
     }
 
     #[test]

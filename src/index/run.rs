@@ -31,6 +31,16 @@ struct Terms {
 }
 
 impl Terms {
+    /// None yet, with room for those of both.
+    fn with_room_for(a: &Self, b: &Self) -> Self {
+        let num_terms = a.len() + b.len();
+        Self {
+            texts: String::with_capacity(a.texts.len() + b.texts.len()),
+            ends: Vec::with_capacity(num_terms),
+            starts: Vec::with_capacity(num_terms),
+        }
+    }
+
     fn len(&self) -> usize {
         self.ends.len()
     }
@@ -121,7 +131,7 @@ impl Run {
     pub fn merged(&self, later: &Self) -> Self {
         let mut merged = Self {
             docs: [self.docs.as_slice(), later.docs.as_slice()].concat(),
-            terms: Terms::default(),
+            terms: Terms::with_room_for(&self.terms, &later.terms),
             postings: Vec::with_capacity(self.postings.len() + later.postings.len()),
             positions: Vec::with_capacity(self.positions.len() + later.positions.len()),
             dead: Mutex::default(),

@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
+use super::journal::{Journal, JournalOptions, JournalPlace, replay};
+use super::overlay::Overlay;
 use crate::files::OpenedFile;
 
 /// What is known of the health of one store's file. Outlives the handles on it.
@@ -48,9 +50,9 @@ struct Written {
 /// How many bytes are written again at a time.
 const REWRITE_BYTES: u64 = 1024 * 1024;
 
-/// redb's way to one file.
+/// One file as the disk has it. Outlives the database's handle for as long as somebody brings it up to date.
 #[derive(Debug)]
-pub(super) struct Backend {
+pub(super) struct MainFile {
     file: Box<dyn StorageBackend>,
     health: Arc<FileHealth>,
     unsynced: Mutex<Vec<Written>>,
@@ -58,16 +60,18 @@ pub(super) struct Backend {
     doubts: AtomicBool,
 }
 
-impl Backend {
-    pub(super) fn new(file: OpenedFile, health: Arc<FileHealth>) -> Result<Self, redb::DatabaseError> {
-        let file: Box<dyn StorageBackend> = match file {
-            OpenedFile::System(file) => Box::new(FileBackend::new(file)?),
-            #[cfg(feature = "__internal_faults")]
-            OpenedFile::StandIn(file) => Box::new(stand_in::StandIn(file)),
-        };
-        health.start_over();
-        let doubts = AtomicBool::new(!health.doubtful.lock().is_empty());
-        Ok(Self { file, health, unsynced: Mutex::default(), doubts })
+/// A file as redb wants it.
+pub(super) fn storage(file: OpenedFile) -> io::Result<Box<dyn StorageBackend>> {
+    Ok(match file {
+        OpenedFile::System(file) => Box::new(FileBackend::new(file).map_err(io::Error::other)?),
+        #[cfg(feature = "__internal_faults")]
+        OpenedFile::StandIn(file) => Box::new(stand_in::StandIn(file)),
+    })
+}
+
+impl MainFile {
+    pub(super) fn has_failed(&self) -> bool {
+        self.health.has_failed()
     }
 
     fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -99,22 +103,16 @@ impl Backend {
         self.doubts.store(false, Ordering::Release);
         Ok(())
     }
-}
 
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.watch(self.settle_doubts().and_then(|()| self.file.len()))
+    /// Writes where the database doesn't.
+    pub(super) fn write_beyond(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.watch(self.file.write(offset, bytes))?;
+        self.unsynced.lock().push(Written { offset, len: bytes.len() as u64 });
+        Ok(())
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.watch(self.settle_doubts().and_then(|()| self.file.read(offset, out)))
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.watch(self.file.set_len(len))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
+    /// Brings what was written to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
         // Taken before: what is written while the sync runs may not be part of it.
         let written = std::mem::take(&mut *self.unsynced.lock());
         let synced = self.file.sync_data();
@@ -123,45 +121,135 @@ impl StorageBackend for Backend {
         }
         self.watch(synced)
     }
+}
+
+/// redb's way to one file.
+#[derive(Debug)]
+pub(super) struct Backend {
+    main: Arc<MainFile>,
+    journal: Option<Journal>,
+    /// A journal that was left behind is brought to the file before it is used. `true`: it is removed then.
+    left_behind: Mutex<Option<(JournalPlace, bool)>>,
+    is_ready: AtomicBool,
+}
+
+impl Backend {
+    /// A file of its own, that has no journal.
+    pub(super) fn new(file: OpenedFile, health: Arc<FileHealth>) -> io::Result<Self> {
+        Ok(Self::over(storage(file)?, health))
+    }
+
+    /// A file with what its journal holds; its commits go through a journal too, where `options` say so.
+    pub(super) fn journaled(
+        file: OpenedFile,
+        health: Arc<FileHealth>,
+        place: JournalPlace,
+        options: Option<JournalOptions>,
+    ) -> io::Result<Self> {
+        let mut backend = Self::over(storage(file)?, health);
+        backend.journal = options.map(|options| Journal::new(place.clone(), options, Arc::clone(&backend.main)));
+        backend.left_behind = Mutex::new(Some((place, true)));
+        backend.is_ready = AtomicBool::new(false);
+        Ok(backend)
+    }
+
+    /// A file with what its journal holds, neither of which is changed.
+    pub(super) fn unchanged(file: OpenedFile, health: Arc<FileHealth>, place: JournalPlace) -> io::Result<Self> {
+        let mut backend = Self::over(Box::new(Overlay::new(storage(file)?)?), health);
+        backend.left_behind = Mutex::new(Some((place, false)));
+        backend.is_ready = AtomicBool::new(false);
+        Ok(backend)
+    }
+
+    fn over(file: Box<dyn StorageBackend>, health: Arc<FileHealth>) -> Self {
+        health.start_over();
+        let doubts = AtomicBool::new(!health.doubtful.lock().is_empty());
+        let main = Arc::new(MainFile { file, health, unsynced: Mutex::default(), doubts });
+        Self { main, journal: None, left_behind: Mutex::new(None), is_ready: AtomicBool::new(true) }
+    }
+
+    /// The file as what was promised last left it. redb asks for nothing before it has locked the file.
+    fn ready(&self) -> io::Result<&dyn StorageBackend> {
+        self.main.settle_doubts()?;
+        if !self.is_ready.load(Ordering::Acquire) {
+            let mut left_behind = self.left_behind.lock();
+            if let Some((place, consume)) = left_behind.as_ref() {
+                replay(place, &*self.main.file, *consume)?;
+                *left_behind = None;
+            }
+            self.is_ready.store(true, Ordering::Release);
+        }
+        Ok(&*self.main.file)
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.main.watch(self.ready().and_then(StorageBackend::len))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.main.watch(self.ready().and_then(|file| file.read(offset, out)))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.main.watch(self.main.file.set_len(len))?;
+        if let Some(journal) = &self.journal {
+            journal.note_len(len);
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        match &self.journal {
+            Some(journal) => self.main.watch(journal.sync()),
+            None => self.main.sync(),
+        }
+    }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let written = self.watch(self.file.write(offset, data));
-        if written.is_ok() {
-            self.unsynced.lock().push(Written { offset, len: data.len() as u64 });
+        self.main.watch(self.main.file.write(offset, data))?;
+        self.main.unsynced.lock().push(Written { offset, len: data.len() as u64 });
+        if let Some(journal) = &self.journal {
+            journal.note_write(offset, data);
         }
-        written
+        Ok(())
     }
 
     fn close(&self) -> io::Result<()> {
+        let closed = match &self.journal {
+            Some(journal) => self.main.watch(journal.close()),
+            None => Ok(()),
+        };
         // What was not synced yet is no more durable for being closed: a system that failed once may drop it silently.
-        if self.health.has_failed() {
-            self.health.doubtful.lock().append(&mut self.unsynced.lock());
+        if self.main.has_failed() {
+            self.main.health.doubtful.lock().append(&mut self.main.unsynced.lock());
         }
-        self.file.close()
+        self.main.file.close().and(closed)
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_range(start, end)
+        self.main.file.try_lock_range(start, end)
     }
 
     fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_shared_range(start, end)
+        self.main.file.try_lock_shared_range(start, end)
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_range(start, end)
+        self.main.file.lock_range(start, end)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_shared_range(start, end)
+        self.main.file.lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.unlock_range(start, end)
+        self.main.file.unlock_range(start, end)
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.query_lock_range(start, end)
+        self.main.file.query_lock_range(start, end)
     }
 }
 

@@ -54,6 +54,19 @@ pub fn put_in_place(location: &StoreLocation, files: &dyn Files) -> Result<(), S
     files.sync_folder(location.folder()).map_err(StoreError::io("syncing the agent's folder"))
 }
 
+/// Removes a journal that was set aside, with the texts that are in it.
+///
+/// # Errors
+/// [`StoreError::Io`]: it is still there.
+pub fn remove_journal_aside(location: &StoreLocation, files: &dyn Files) -> Result<(), StoreError> {
+    match files.remove_file(&location.journal_aside()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::io("removing a journal set aside")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes the file of [`write_beside`], if there is one.
 pub fn discard_beside(location: &StoreLocation, files: &dyn Files) {
     if let Err(error) = files.remove_file(&location.new_database())
@@ -72,7 +85,8 @@ fn write_copy(snapshot: &Snapshot, path: &Path, files: &dyn Files, uuid: Option<
         _ => {}
     }
     let file = files.open(path, true).map_err(StoreError::io(format!("making {}", path.display())))?;
-    let backend = Backend::new(file, Arc::<FileHealth>::default())?;
+    let backend = Backend::new(file, Arc::<FileHealth>::default());
+    let backend = backend.map_err(StoreError::io(format!("opening {}", path.display())))?;
     let mut database = Builder::new().set_cache_size(DEFAULT_CACHE_BYTES).create_with_backend(backend)?;
     guarded(|| {
         let transaction = database.begin_write()?;

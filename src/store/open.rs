@@ -9,7 +9,7 @@ use redb::{Builder, Database, ReadableDatabase as _};
 
 use super::backend::{Backend, FileHealth};
 use super::error::guarded;
-use super::overlay::Overlay;
+use super::journal::{JournalOptions, JournalPlace};
 use super::rows::{self, Counters, IndexNotes, SchemaRow, Statistics};
 use super::{Snapshot, StoreError, tables};
 use crate::files::{Files, OpenedFile};
@@ -50,6 +50,18 @@ impl StoreLocation {
     #[must_use]
     pub fn index(&self) -> PathBuf {
         self.folder.join("index")
+    }
+
+    /// What was committed and may not be in the transcripts' file yet.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.folder.join("journal")
+    }
+
+    /// A journal that was found to be of another file.
+    #[must_use]
+    pub fn journal_aside(&self) -> PathBuf {
+        self.folder.join("journal.aside")
     }
 
     /// Who holds the store, advisory.
@@ -99,6 +111,8 @@ pub struct StoreOptions {
     pub busy_timeout: Duration,
     /// redb's page cache, in bytes.
     pub cache_bytes: usize,
+    /// Whether and when commits go through a journal.
+    pub journal: Option<JournalOptions>,
     /// The schema a new store is made with.
     pub schema: SchemaRow,
     /// 16 random bytes for a new store.
@@ -136,10 +150,13 @@ impl Store {
             }
             opening.create()?;
         }
-        let database = guarded(|| opening.database(&path, false))?;
+        let database = guarded(|| opening.database(&path))?;
         // Whoever gave the file its name may have ended before the name was durable.
         options.files.sync_folder(&location.folder).map_err(StoreError::io("syncing the agent's folder"))?;
-        let uuid = guarded(|| check_format(&database))?;
+        let (uuid, format) = guarded(|| check_format(&database))?;
+        if format != tables::FORMAT {
+            guarded(|| note_format(&database))?;
+        }
         Ok(Self { database, uuid })
     }
 
@@ -164,7 +181,7 @@ impl Store {
         let mut opening = Opening { location, options, health: &health, repairing, waited: Duration::ZERO };
         let mut database = guarded(|| opening.unchanged(&path))?;
         let checked = guarded(|| Ok(database.check_integrity()))?;
-        let uuid = guarded(|| check_format(&database))?;
+        let (uuid, _) = guarded(|| check_format(&database))?;
         let damage = match checked {
             Ok(true) => None,
             Ok(false) => Some("a checksum is wrong: what was committed last can't be read".to_owned()),
@@ -237,7 +254,7 @@ impl Opening<'_> {
             }
             _ => {}
         }
-        let database = self.database(&new, true)?;
+        let database = self.new_database(&new)?;
         write_format(&database, self.options)?;
         drop(database);
         self.location.sync_folders_above(files)?;
@@ -247,23 +264,29 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Opens one file as a database, waiting for whoever has it.
-    fn database(&mut self, path: &Path, create: bool) -> Result<Database, StoreError> {
+    /// Makes a file that nobody else knows a database.
+    fn new_database(&mut self, path: &Path) -> Result<Database, StoreError> {
         let health = Arc::clone(self.health);
-        self.database_over(path, create, |file| Backend::new(file, Arc::clone(&health)))
+        self.database_over(path, true, |file, _| Backend::new(file, Arc::clone(&health)))
     }
 
-    /// The same without changing the file, whatever is done with the database.
+    /// Opens the store's file as a database, with what its journal holds, waiting for whoever has it.
+    fn database(&mut self, path: &Path) -> Result<Database, StoreError> {
+        let (health, options) = (Arc::clone(self.health), self.options.journal);
+        self.database_over(path, false, |file, place| Backend::journaled(file, Arc::clone(&health), place, options))
+    }
+
+    /// The same without changing anything on disk, whatever is done with the database.
     fn unchanged(&mut self, path: &Path) -> Result<Database, StoreError> {
         let health = Arc::clone(self.health);
-        self.database_over(path, false, |file| Ok(Overlay::new(Backend::new(file, Arc::clone(&health))?)?))
+        self.database_over(path, false, |file, place| Backend::unchanged(file, Arc::clone(&health), place))
     }
 
-    fn database_over<B: redb::StorageBackend>(
+    fn database_over(
         &mut self,
         path: &Path,
         create: bool,
-        backend: impl Fn(OpenedFile) -> Result<B, redb::DatabaseError>,
+        backend: impl Fn(OpenedFile, JournalPlace) -> io::Result<Backend>,
     ) -> Result<Database, StoreError> {
         let files = &*self.options.files;
         if !create {
@@ -279,7 +302,14 @@ impl Opening<'_> {
         loop {
             let file = files.open(path, create).map_err(StoreError::io(format!("opening {}", path.display())))?;
             let identity = files.identity(&file).map_err(StoreError::io(format!("looking at {}", path.display())))?;
-            let opened = backend(file).and_then(|backend| builder.create_with_backend(backend));
+            let place = JournalPlace {
+                files: Arc::clone(&self.options.files),
+                path: self.location.journal(),
+                database: path.to_owned(),
+                identity,
+            };
+            let backend = backend(file, place).map_err(StoreError::io(format!("opening {}", path.display())))?;
+            let opened = builder.create_with_backend(backend);
             match opened {
                 Ok(database) => {
                     let same = files.is_at(identity, path);
@@ -306,8 +336,8 @@ impl Opening<'_> {
     }
 }
 
-/// Whether a database is a store of this format; gives its uuid.
-fn check_format(database: &Database) -> Result<[u8; 16], StoreError> {
+/// Whether a database is a store that this build reads; gives its uuid and format.
+fn check_format(database: &Database) -> Result<([u8; 16], u32), StoreError> {
     let read = database.begin_read()?;
     let meta = match read.open_table(tables::META) {
         Ok(meta) => meta,
@@ -319,11 +349,20 @@ fn check_format(database: &Database) -> Result<[u8; 16], StoreError> {
         Some(bytes) => bytes.try_into().map(u32::from_le_bytes).unwrap_or(0),
         None => 0,
     };
-    if found != tables::FORMAT {
+    if !(tables::OLDEST_FORMAT..=tables::FORMAT).contains(&found) {
         return Err(StoreError::Format { found, expected: tables::FORMAT });
     }
     let uuid = meta.get(tables::META_UUID)?.ok_or_else(|| StoreError::damaged("the store has no uuid"))?;
-    uuid.value().try_into().map_err(|_| StoreError::damaged("the store's uuid is not 16 bytes"))
+    let uuid = uuid.value().try_into().map_err(|_| StoreError::damaged("the store's uuid is not 16 bytes"))?;
+    Ok((uuid, found))
+}
+
+/// Makes a store of an older format one of this: a program that knows no journal refuses it from then on.
+fn note_format(database: &Database) -> Result<(), StoreError> {
+    let write = database.begin_write()?;
+    write.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT.to_le_bytes().as_slice())?;
+    write.commit()?;
+    Ok(())
 }
 
 /// Makes an empty database a store.

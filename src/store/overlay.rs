@@ -12,8 +12,8 @@ const BLOCK_BYTES: u64 = 4_096;
 
 /// Reads `file`, and never writes it. Its locks are the file's.
 #[derive(Debug)]
-pub(super) struct Overlay<F> {
-    file: F,
+pub(super) struct Overlay {
+    file: Box<dyn StorageBackend>,
     written: Mutex<Written>,
 }
 
@@ -25,8 +25,8 @@ struct Written {
     blocks: HashMap<u64, Box<[u8]>>,
 }
 
-impl<F: StorageBackend> Overlay<F> {
-    pub(super) fn new(file: F) -> io::Result<Self> {
+impl Overlay {
+    pub(super) fn new(file: Box<dyn StorageBackend>) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self { file, written: Mutex::new(Written { len, file_len: len, blocks: HashMap::new() }) })
     }
@@ -63,7 +63,7 @@ fn blocks(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops
     })
 }
 
-impl<F: StorageBackend> StorageBackend for Overlay<F> {
+impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
         Ok(self.written.lock().len)
     }
@@ -146,7 +146,7 @@ mod tests {
         let file = InMemoryBackend::new();
         file.set_len(10_000).unwrap();
         file.write(0, &[7; 10_000]).unwrap();
-        let overlay = Overlay::new(file).unwrap();
+        let overlay = Overlay::new(Box::new(file)).unwrap();
         let read = |at: u64, len: usize| {
             let mut out = vec![0; len];
             overlay.read(at, &mut out).map(|()| out)

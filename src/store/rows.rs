@@ -6,7 +6,7 @@ use super::StoreError;
 use crate::model::{MessageId, Ordinal, Role, SessionFacts, SessionId, SessionKey, Timestamp};
 use crate::transcript::{Event, EventError, Head, Redaction, TreeRow};
 
-/// The version byte of every row of format 1.
+/// The version byte of every row.
 const ROW_VERSION: u8 = 1;
 
 /// The bytes of a row.

@@ -1,9 +1,11 @@
-//! The tables of `transcripts.redb`, format 1. Rows are a version byte and postcard fields (see `rows`).
+//! The tables of `transcripts.redb`, formats 1 and 2. Rows are a version byte and postcard fields (see `rows`).
 
 use redb::TableDefinition;
 
-/// The format this build reads and writes.
-pub(super) const FORMAT: u32 = 1;
+/// The format this build writes: a crash may leave a part of the store in its journal.
+pub(super) const FORMAT: u32 = 2;
+/// The oldest it reads, and makes a store of today's format of when it opens one. It knew no journal.
+pub(super) const OLDEST_FORMAT: u32 = 1;
 
 /// Single values by name: see the `meta` keys below.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");

@@ -106,6 +106,7 @@ const MAY_NAME: &[(&str, Option<&[&str]>)] = &[
     ("transcript", Some(&["model", "limits"])),
     ("analysis", Some(&["limits"])),
     ("import", Some(&["model", "limits", "transcript"])),
+    ("export", Some(&["model", "limits", "transcript"])),
     ("store", Some(&["files", "model", "limits", "transcript"])),
     ("index", Some(&["files", "model", "limits", "analysis"])),
     ("search", Some(&["model", "limits", "analysis", "index"])),
@@ -191,7 +192,7 @@ fn the_program_uses_the_public_interface_only() {
             assert!(!line.contains("__internal"), "{}:{}", source.path, i + 1);
         }
         for (line, named) in named_parts(source) {
-            let own = ["args", "caller", "environment", "failure", "mcp", "output", "run"];
+            let own = ["args", "caller", "environment", "failure", "mcp", "output", "run", "upkeep"];
             assert!(own.contains(&named.as_str()), "{}:{line}: {named}", source.path);
         }
     }

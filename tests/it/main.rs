@@ -11,6 +11,7 @@
 //! - [`durability`]: what power cuts and failing disks have taught, one bug a test.
 //! - [`escape`]: trying to get at what a caller may not see, and what a visible set costs.
 //! - [`excerpt`]: which part of a text is shown, and what is marked in it.
+//! - [`export`]: sessions written out, and back again.
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`faults`]: the disk fails at any call, and works again.
 //! - [`histories`]: random histories of a store against a plain model.
@@ -60,6 +61,7 @@ mod disk;
 mod durability;
 mod escape;
 mod excerpt;
+mod export;
 mod extract;
 mod faults;
 mod histories;
@@ -71,6 +73,7 @@ mod import_gemini_cli;
 mod import_openclaw;
 mod import_rules;
 mod imported;
+mod journal;
 mod json_schema;
 mod kill;
 mod lifecycle;

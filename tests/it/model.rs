@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sessions_search::__internal::faults::Tuning;
+use sessions_search::__internal::faults::{JournalOptions, Tuning};
 use sessions_search::{
     AppendError, AppendRequest, CheckpointError, DeleteError, Durability, Engine, Finding, HistoryRequest, LineError,
     OpenOptions, SearchError, SearchRequest, SessionId, SessionKey, StoreError, Timestamp,
@@ -276,6 +276,7 @@ pub(crate) fn small() -> Tuning {
         merge_poll: Duration::from_millis(1),
         reopen_interval: Duration::ZERO,
         room_timeout: Duration::from_millis(200),
+        journal: JournalOptions { after_commits: 0, half_bytes: 256 * 1024 },
         ..Tuning::default()
     }
 }

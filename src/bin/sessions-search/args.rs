@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Compact,
     /// Copy the transcripts into another folder, while the store is in use
     Backup(BackupArgs),
+    /// Write sessions out: their lines, or the conversation to read
+    Export(ExportArgs),
     /// Index everything anew, with another analyzer or redaction where asked for
     Reindex(ReindexArgs),
 }
@@ -345,6 +347,32 @@ pub(crate) struct BackupArgs {
     /// The folder of the copy: a store root of its own
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Only this session key (or session id) [default: every session]
+    #[arg(long, value_name = "K")]
+    pub(crate) session_key: Option<String>,
+    /// The folder: DIR/agents/<agent>/sessions/<session id>.jsonl [default: one session to standard output]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = ExportFormatChoice::Jsonl)]
+    pub(crate) format: ExportFormatChoice,
+    /// Replace files that are there already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormatChoice {
+    /// The stored lines, byte for byte, secrets included
+    Jsonl,
+    /// The conversation, credentials masked as in `history`
+    Markdown,
+    /// The same as a page that a browser opens
+    Html,
 }
 
 #[derive(Debug, Args)]

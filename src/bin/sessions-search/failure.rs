@@ -3,8 +3,8 @@
 use std::io;
 
 use sessions_search::{
-    AppendError, AskError, BackupError, CompactError, DeleteError, HistoryError, IdError, ImportError, ListError,
-    Refusal, RekeyError, SearchError, StoreError,
+    AppendError, AskError, BackupError, CompactError, DeleteError, ExportError, HistoryError, IdError, ImportError,
+    ListError, Refusal, RekeyError, SearchError, StoreError,
 };
 
 /// Done, or found.
@@ -131,6 +131,19 @@ impl From<SearchError> for Failure {
             SearchError::Unreadable { .. } => Self::Damaged(error.to_string()),
             SearchError::Incognito { .. } => Self::Forbidden(error.to_string()),
             refusal => Self::Input(refusal.to_string()),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let text = error.to_string();
+        match error {
+            ExportError::Store(error) => error.into(),
+            ExportError::Incognito { .. } => Self::Forbidden(text),
+            ExportError::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            ExportError::Write { .. } => Self::Io(text),
+            _ => Self::Input(text),
         }
     }
 }

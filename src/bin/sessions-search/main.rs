@@ -1,11 +1,12 @@
 //! The program: arguments in, one answer out. Uses the library's public API only.
 //!
-//! `args` is the command line as typed, `run` and `upkeep` what it means, `output` how people and programs read the answer.
+//! `args` is the command line as typed, `run`, `export` and `upkeep` what it means, `output` how people and programs read the answer.
 //! Clock, environment and current folder are read here and nowhere else.
 
 mod args;
 mod caller;
 mod environment;
+mod export;
 mod failure;
 mod mcp;
 mod output;

@@ -56,6 +56,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Verify(args) => place.verify(args.deep),
         Command::Compact => place.compact(),
         Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),
+        Command::Export(args) => place.export(args, cli.names_agent()),
         Command::Reindex(args) => place.reindex(args),
     }
 }
@@ -729,7 +730,7 @@ fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
     Ok(Some(Line::Text(line)))
 }
 
-fn progress_bar() -> ProgressBar {
+pub(crate) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}")
     {

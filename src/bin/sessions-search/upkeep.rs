@@ -148,7 +148,7 @@ struct Copied {
 }
 
 /// The agents that have a folder below the root.
-fn agents(root: &Path) -> Result<Vec<AgentId>, Failure> {
+pub(crate) fn agents(root: &Path) -> Result<Vec<AgentId>, Failure> {
     let folders = match std::fs::read_dir(root.join("agents")) {
         Ok(folders) => folders,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
