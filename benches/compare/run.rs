@@ -219,8 +219,8 @@ impl<'l> Run<'l> {
     /// Appends a second of so many threads.
     pub fn throughput(&mut self, name: &str, writers: usize) {
         let mut rates = [Vec::new(), Vec::new()];
-        for _ in 0..3 {
-            let messages = self.more(512);
+        for _ in 0..5 {
+            let messages = self.more(384);
             for (engine, rates) in self.both().into_iter().zip(&mut rates) {
                 let (time, ()) = timed(|| {
                     thread::scope(|scope| {
