@@ -102,7 +102,7 @@
 //! # Features
 //!
 //! `cli`, on by default, is the program and what only it needs. A library user turns it off:
-//! `default-features = false`.
+//! `default-features = false`. `openclaw-sqlite` imports OpenClaw's own SQLite store too, and links SQLite for it.
 
 mod access;
 mod analysis;

@@ -275,7 +275,7 @@ impl Run<'_> {
             return Ok(());
         }
         let snapshot = engine.committer.snapshot()?;
-        let name = source.canonical_path.to_string_lossy().into_owned();
+        let name = source.name();
         // Of a session that begins anew every file is read from its beginning, however far it had been read.
         match snapshot.source(&name)?.filter(|_| !self.is_revived(&source)) {
             Some(row) => {
@@ -314,9 +314,8 @@ impl Run<'_> {
     /// The same in place of what was read of the session before, all of which the file says anew.
     fn read_anew(&mut self, engine: &Engine, source: &Source) -> Result<(), ImportError> {
         self.flush(engine)?;
-        let name = source.canonical_path.to_string_lossy().into_owned();
-        let start = ResumePoint::at(&source.path, Position::default())
-            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let name = source.name();
+        let start = source.resume_point(Position::default())?;
         let row =
             SourceRow { session_id: source.session_id.clone(), owns: true, offset: 0, line: 0, mark: start.mark() };
         engine.committer.begin_anew(source.session_id.clone(), name, row)?;
@@ -408,8 +407,7 @@ impl Run<'_> {
     }
 
     fn read_from(&mut self, engine: &Engine, source: &Source, from: Position, owns: bool) -> Result<(), ImportError> {
-        let point = ResumePoint::at(&source.path, from)
-            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let point = source.resume_point(from)?;
         match import::open(source, Some(&point)) {
             Ok(reader) => self.read(engine, source, reader, owns),
             Err(error) => self.unreadable(source, error),
@@ -501,8 +499,7 @@ impl Run<'_> {
     /// Puts what was read of one source to the next transaction.
     fn queue(&mut self, source: &Source, batch: SourceBatch, owns: bool) -> Result<(), ImportError> {
         let Some(end) = batch.end else { return Ok(()) };
-        let point = ResumePoint::at(&source.path, end)
-            .map_err(|error| import::ImportError::Io { path: source.path.clone(), source: error })?;
+        let point = source.resume_point(end)?;
         let row_of = |session_id: &SessionId| SourceRow {
             session_id: session_id.clone(),
             owns,
@@ -510,7 +507,7 @@ impl Run<'_> {
             line: end.line,
             mark: point.mark(),
         };
-        let name = source.canonical_path.to_string_lossy().into_owned();
+        let name = source.name();
         self.queued.rows += batch.rows;
         self.queued.bytes += batch.bytes;
         let mut sessions = batch.sessions;

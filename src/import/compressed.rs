@@ -28,7 +28,7 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 }
 
 /// The content of all frames, one after the other.
-struct ZstdReader<R> {
+pub(super) struct ZstdReader<R> {
     source: BufReader<R>,
     decoder: FrameDecoder,
     in_frame: bool,
@@ -37,7 +37,8 @@ struct ZstdReader<R> {
 }
 
 impl<R: Read> ZstdReader<R> {
-    fn new(source: R, room: u64) -> Self {
+    /// At most `room` bytes come out.
+    pub(super) fn new(source: R, room: u64) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(MAX_ZSTD_WINDOW_BYTES);
         Self { source: BufReader::new(source), decoder, in_frame: false, room }

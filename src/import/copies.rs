@@ -74,7 +74,7 @@ fn mark_before(file: &mut File, offset: u64) -> io::Result<u64> {
 }
 
 /// FNV-1a: the same on every machine and in every version, as values that are stored must be.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -22,7 +22,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ mod lines;
 mod normalized;
 mod object_reader;
 mod openclaw;
+#[cfg(feature = "openclaw-sqlite")]
+mod openclaw_sqlite;
 mod rows;
 mod session_index;
 mod walk;
@@ -183,6 +185,7 @@ impl Discovery {
         self.sources.push(Source {
             path: file.path,
             canonical_path: file.canonical,
+            inside: None,
             format,
             agent,
             session_id,
@@ -207,6 +210,8 @@ pub struct Source {
     pub path: PathBuf,
     /// The same without links and detours: the name to remember the file by.
     pub canonical_path: PathBuf,
+    /// Which part of it, where the file is a database of several sessions.
+    inside: Option<Inside>,
     /// Who wrote it.
     pub format: Format,
     /// Whose it is.
@@ -233,6 +238,24 @@ pub struct Source {
     replaces: Option<PathBuf>,
 }
 
+/// One session of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "openclaw-sqlite"), expect(dead_code, reason = "made by the importer of databases alone"))]
+enum Inside {
+    /// A session in use.
+    Session {
+        /// Its id in the database.
+        id: String,
+    },
+    /// One that was taken out whole.
+    Archive {
+        /// Its id in the database.
+        id: String,
+        /// Which of its archives.
+        generation: String,
+    },
+}
+
 /// A session whose lines stand in the file of another: a sub-agent's that got no file of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideSession {
@@ -245,6 +268,34 @@ pub struct SideSession {
 }
 
 impl Source {
+    /// What to remember by how far the source was read: its canonical path, and of a database the session too.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let path = self.canonical_path.to_string_lossy();
+        match &self.inside {
+            None => path.into_owned(),
+            Some(Inside::Session { id }) => format!("{path}\n{id}"),
+            Some(Inside::Archive { id, generation }) => format!("{path}\n{id} archived {generation}"),
+        }
+    }
+
+    /// The resume point at a place that an item of this source gave as its end, or at its beginning. In a source that has
+    /// become shorter meanwhile it fits nothing: the next reading starts over.
+    ///
+    /// # Errors
+    /// [`ImportError::Io`].
+    pub fn resume_point(&self, position: Position) -> Result<ResumePoint, ImportError> {
+        let point = match &self.inside {
+            None => ResumePoint::at(&self.path, position),
+            // What can't be read of a database ends the reading of a session, not the import: the next starts over.
+            Some(inside) => {
+                let mark = mark_inside(&self.path, inside, position).unwrap_or_default();
+                Ok(ResumePoint::kept(position, mark))
+            }
+        };
+        point.map_err(|source| ImportError::Io { path: self.path.clone(), source })
+    }
+
     /// Whether an index of sessions names the file as that of its key's current window.
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -268,7 +319,9 @@ impl Source {
     /// is named after (D26).
     #[must_use]
     pub fn apart(self) -> Self {
-        let id = format!("{}~{:08x}", self.session_id, copies::path_hash(&self.canonical_path));
+        let name = self.inside.as_ref().map(|_| PathBuf::from(self.name()));
+        let hash = copies::path_hash(name.as_ref().unwrap_or(&self.canonical_path));
+        let id = format!("{}~{hash:08x}", self.session_id);
         let apart = match SessionId::parse(&id) {
             Ok(id) => self.in_session(id),
             Err(_) => self,
@@ -344,7 +397,10 @@ impl fmt::Display for SkipReason {
             Self::Lock => f.write_str("a lock file"),
             Self::Deleted => f.write_str("the archive of a deleted session; `--include-deleted` imports it"),
             Self::Compressed => f.write_str("compressed; decompress it first"),
-            Self::Database => f.write_str("a database; transcripts are read from JSONL files"),
+            Self::Database if cfg!(feature = "openclaw-sqlite") => f.write_str("a database, and none of OpenClaw's"),
+            Self::Database => f.write_str(
+                "a database: to import OpenClaw's own store, build this program with `--features openclaw-sqlite`",
+            ),
             Self::UnknownFormat => f.write_str("not a known transcript format"),
             Self::Empty => f.write_str("empty"),
             Self::NotFound => f.write_str("named in the index of sessions, but there is no such file"),
@@ -511,7 +567,9 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discover
 /// first.
 fn settle_owners(sources: &mut [Source]) {
     let bytes = |source: &Source| source.path.as_os_str().as_encoded_bytes().to_vec();
-    sources.sort_by_cached_key(|source| (!source.is_named, bytes(source)));
+    // What a database holds is what is used now; files beside it are what it was made from, or archives.
+    let is_archive = |source: &Source| matches!(source.inside, Some(Inside::Archive { .. }));
+    sources.sort_by_cached_key(|source| (source.inside.is_none(), is_archive(source), !source.is_named, bytes(source)));
     let mut owners: HashMap<(AgentId, SessionId), PathBuf> = HashMap::new();
     for source in sources.iter_mut() {
         let id = (source.agent.clone(), source.session_id.clone());
@@ -549,8 +607,11 @@ pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, Impor
     let position = match from {
         None => Position::default(),
         Some(point) => {
-            let mut file = File::open(&source.path).map_err(fail)?;
-            if !point.fits(&mut file).map_err(fail)? {
+            let fits = match &source.inside {
+                None => File::open(&source.path).and_then(|mut file| point.fits(&mut file)),
+                Some(inside) => mark_inside(&source.path, inside, point.position()).map(|mark| mark == point.mark()),
+            };
+            if !fits.map_err(fail)? {
                 let path = source.path.clone();
                 let is_restated = importer_of(source.format).is_restated(source).map_err(fail)?;
                 return Err(if is_restated { ImportError::Restated { path } } else { ImportError::Rewritten { path } });
@@ -563,6 +624,17 @@ pub fn open(source: &Source, from: Option<&ResumePoint>) -> Result<Reader, Impor
         OpenError::Io(error) => fail(error),
     })?;
     Ok(Reader { path: source.path.clone(), items, failed: false })
+}
+
+/// Stands for what a database holds of a session before a place.
+#[cfg(feature = "openclaw-sqlite")]
+fn mark_inside(path: &Path, inside: &Inside, position: Position) -> io::Result<u64> {
+    openclaw_sqlite::mark(path, inside, position)
+}
+
+#[cfg(not(feature = "openclaw-sqlite"))]
+fn mark_inside(_: &Path, _: &Inside, _: Position) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The items of one source, in order. After an error there are none.
@@ -627,6 +699,12 @@ fn collapsed(name: &str) -> String {
     }
     let id = id.trim_matches('-').trim_start_matches(['-', '_']);
     id.chars().take(MAX_AGENT_ID_BYTES).collect()
+}
+
+/// Whether a file begins as an SQLite database does.
+fn is_database(file: &Path) -> bool {
+    let mut header = [0; 16];
+    File::open(file).and_then(|mut file| file.read_exact(&mut header)).is_ok() && header == *b"SQLite format 3\0"
 }
 
 /// Whether the first lines of a file are another format's than OpenClaw's.

@@ -9,6 +9,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::lines::LineReader;
+#[cfg(feature = "openclaw-sqlite")]
+use super::openclaw_sqlite::add_sources as add_database;
 use super::rows::{LineItems, ReadRows, Row, RowError};
 use super::session_index::{self, IndexEntry};
 use super::walk::FoundFile;
@@ -132,8 +134,13 @@ impl Importer for OpenClaw {
         let (indexes, index_folders) = read_indexes(files, options, agents, discovery)?;
         for file in std::mem::take(files) {
             let kind = FileKind::of_name(&file.name());
+            if is_database(&file, &kind) {
+                add_database(&file, options, agents, discovery)?;
+                continue;
+            }
             match &kind {
                 FileKind::Index => {}
+                FileKind::Other(SkipReason::Database) if goes_with_database(&file) => {}
                 FileKind::Other(reason) => discovery.skip(&file.path, reason.clone()),
                 FileKind::DeletedArchive { .. } if !options.include_deleted => {
                     discovery.skip(&file.path, SkipReason::Deleted);
@@ -167,9 +174,42 @@ impl Importer for OpenClaw {
     }
 
     fn open(&self, source: &Source, from: Position) -> Result<Items, OpenError> {
+        #[cfg(feature = "openclaw-sqlite")]
+        if let Some(inside) = &source.inside {
+            return Ok(super::openclaw_sqlite::open(source, inside, from)?);
+        }
         let lines = LineReader::from_position(File::open(&source.path)?, from, MAX_EVENT_BYTES)?;
         Ok(Box::new(LineItems::new(lines, Lines { numbers_rows: source.numbers_rows })))
     }
+
+    fn is_restated(&self, source: &Source) -> std::io::Result<bool> {
+        // A transaction writes a session of a database anew, and writes all of it.
+        Ok(source.inside.is_some())
+    }
+}
+
+/// Whether the file is a database, by its first bytes: one with the name of one, or one that was named itself.
+fn is_database(file: &FoundFile, kind: &FileKind) -> bool {
+    let may_be = file.is_given || *kind == FileKind::Other(SkipReason::Database);
+    may_be && super::is_database(&file.path)
+}
+
+/// Whether it is the log or the index that SQLite keeps beside a database.
+fn goes_with_database(file: &FoundFile) -> bool {
+    let name = file.name();
+    let database = ["-wal", "-shm", "-journal"].iter().find_map(|end| name.strip_suffix(end));
+    database.is_some_and(|database| super::is_database(&file.path.with_file_name(database)))
+}
+
+#[cfg(not(feature = "openclaw-sqlite"))]
+fn add_database(
+    file: &FoundFile,
+    _: &DiscoverOptions,
+    _: &mut Agents,
+    discovery: &mut Discovery,
+) -> Result<(), ImportError> {
+    discovery.skip(&file.path, SkipReason::Database);
+    Ok(())
 }
 
 /// Whether the file lies where OpenClaw keeps transcripts: beside an index, or in `agents/<agent>/sessions` (D25).
@@ -360,13 +400,14 @@ fn add_source(
         replaces: None,
         canonical_path: transcript.file.canonical,
         path: transcript.file.path,
+        inside: None,
     });
     Ok(())
 }
 
 /// Reads the lines of one transcript.
-struct Lines {
-    numbers_rows: bool,
+pub(super) struct Lines {
+    pub(super) numbers_rows: bool,
 }
 
 impl ReadRows for Lines {

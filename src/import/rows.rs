@@ -167,7 +167,7 @@ impl<R: Read, F: ReadRows> Iterator for LineItems<R, F> {
 }
 
 /// Nothing but white space, as JavaScript's `trim` sees it.
-fn is_blank(text: &[u8]) -> bool {
+pub(super) fn is_blank(text: &[u8]) -> bool {
     text.utf8_chunks().all(|chunk| chunk.invalid().is_empty() && chunk.valid().chars().all(is_js_space))
 }
 

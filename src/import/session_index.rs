@@ -75,8 +75,14 @@ fn with_earlier(mut current: IndexEntry, value: Json<'_>) -> Vec<IndexEntry> {
 }
 
 /// `main` is an alias and never stored as such (contract §1.3).
-fn main_key(agent: &AgentId) -> Option<SessionKey> {
+pub(super) fn main_key(agent: &AgentId) -> Option<SessionKey> {
     SessionKey::parse(&format!("agent:{agent}:main")).ok()
+}
+
+/// The facts that an entry states, from its JSON alone.
+#[cfg(feature = "openclaw-sqlite")]
+pub(super) fn entry_facts(key: &SessionKey, text: &str) -> Option<SessionFacts> {
+    entry(key.clone(), Json::parse(text).ok()?).map(|entry| entry.facts)
 }
 
 fn entry(key: SessionKey, value: Json<'_>) -> Option<IndexEntry> {

@@ -108,10 +108,14 @@ pub(super) fn phrase_docs<'p, P: Part>(
     {
         prefix_docs(part, prefix)?
     } else {
-        let mut terms = Vec::with_capacity(phrase.terms.len());
+        let mut terms: Vec<PlacedTerm<'_, _>> = Vec::with_capacity(phrase.terms.len());
         for term in &phrase.terms {
+            if let Some(known) = terms.iter_mut().find(|known| *known.term == term.term) {
+                known.offsets.push(term.offset);
+                continue;
+            }
             let Some(stream) = TermStream::open(part, &term.term)? else { return Ok((0, None)) };
-            terms.push((term.offset, stream));
+            terms.push(PlacedTerm { term: &term.term, offsets: vec![term.offset], stream });
         }
         intersect(part, terms)
     };
@@ -290,54 +294,103 @@ impl UnionCursor {
     }
 }
 
-/// Live documents in which every term stands at its offset from one start; the frequency counts the starts, overlaps
+/// A term of a phrase, and where in it the term stands.
+struct PlacedTerm<'q, C> {
+    term: &'q TermMatch,
+    offsets: Vec<u32>,
+    stream: TermStream<C>,
+}
+
+/// Live documents in which every term stands at its offsets from one start; the frequency counts the starts, overlaps
 /// included (FTS5 §3.2).
-fn intersect<P: Part, C: PostingCursor>(part: &P, mut terms: Vec<(u32, TermStream<C>)>) -> Vec<(LocalDoc, u32)> {
+fn intersect<P: Part, C: PostingCursor>(part: &P, mut terms: Vec<PlacedTerm<'_, C>>) -> Vec<(LocalDoc, u32)> {
     // The rarest leads; positions are compared shifted by the offset, so the order of terms does not matter.
-    terms.sort_by_key(|(_, stream)| stream.size_hint());
+    terms.sort_by_key(|term| term.stream.size_hint());
     let mut found = Vec::new();
-    let (mut starts, mut positions) = (Vec::new(), Vec::new());
-    let Some(((lead_offset, lead), rest)) = terms.split_first_mut() else { return found };
-    let mut doc = lead.doc();
+    let (mut starts, mut positions, mut set) = (Vec::new(), Vec::new(), PositionSet::default());
+    let Some((lead, rest)) = terms.split_first_mut() else { return found };
+    let Some((&lead_offset, lead_again)) = lead.offsets.split_first() else { return found };
+    let mut doc = lead.stream.doc();
     'docs: while doc != NO_MORE_DOCS {
-        for (_, stream) in rest.iter_mut() {
-            let reached = stream.seek(doc);
+        for term in rest.iter_mut() {
+            let reached = term.stream.seek(doc);
             if reached == NO_MORE_DOCS {
                 break 'docs;
             }
             if reached != doc {
-                doc = lead.seek(reached);
+                doc = lead.stream.seek(reached);
                 continue 'docs;
             }
         }
         if !part.dead().contains(doc) {
-            lead.positions(&mut positions);
+            lead.stream.positions(&mut positions);
+            let before_start = positions.iter().take_while(|&&position| position < lead_offset).count();
             starts.clear();
-            starts.extend(positions.iter().filter_map(|&position| position.checked_sub(*lead_offset)));
-            for (offset, stream) in rest.iter_mut() {
+            starts.extend(positions[before_start..].iter().map(|&position| position - lead_offset));
+            if !lead_again.is_empty() {
+                keep_common(&mut starts, &positions, lead_again, &mut set);
+            }
+            for term in rest.iter_mut() {
                 if starts.is_empty() {
                     break;
                 }
-                stream.positions(&mut positions);
-                keep_common(&mut starts, &positions, *offset);
+                term.stream.positions(&mut positions);
+                keep_common(&mut starts, &positions, &term.offsets, &mut set);
             }
             if !starts.is_empty() {
                 found.push((doc, starts.len() as u32));
             }
         }
-        doc = lead.advance();
+        doc = lead.stream.advance();
     }
     found
 }
 
-/// Keeps the starts at which `positions` has start + offset. Both ascend.
-fn keep_common(starts: &mut Vec<u32>, positions: &[u32], offset: u32) {
-    let mut at = 0;
-    starts.retain(|&start| {
-        let wanted = start.saturating_add(offset);
-        while at < positions.len() && positions[at] < wanted {
-            at += 1;
+/// A set of positions, emptied by whoever filled it.
+#[derive(Default)]
+struct PositionSet(Vec<u64>);
+
+impl PositionSet {
+    /// Adds positions, of which the last is the highest.
+    fn add(&mut self, positions: &[u32]) {
+        let Some(&last) = positions.last() else { return };
+        let words = last as usize / 64 + 1;
+        if self.0.len() < words {
+            self.0.resize(words, 0);
         }
-        at < positions.len() && positions[at] == wanted
-    });
+        for &position in positions {
+            self.0[position as usize / 64] |= 1 << (position % 64);
+        }
+    }
+
+    fn contains(&self, position: u32) -> bool {
+        self.0.get(position as usize / 64).is_some_and(|word| word >> (position % 64) & 1 == 1)
+    }
+
+    fn remove(&mut self, positions: &[u32]) {
+        for &position in positions {
+            self.0[position as usize / 64] = 0;
+        }
+    }
+}
+
+/// Up to so many comparisons are made one by one.
+const FEW_COMPARISONS: usize = 8;
+
+/// Keeps the starts at which `positions` has start + offset for each offset. `set` is empty, before and after.
+fn keep_common(starts: &mut Vec<u32>, positions: &[u32], offsets: &[u32], set: &mut PositionSet) {
+    if starts.len() * positions.len() <= FEW_COMPARISONS {
+        starts.retain(|&start| offsets.iter().all(|&offset| positions.contains(&start.saturating_add(offset))));
+        return;
+    }
+    // A merge of the two lists would be as long, and wait at every step for the one before.
+    set.add(positions);
+    let mut kept = 0;
+    for read in 0..starts.len() {
+        let start = starts[read];
+        starts[kept] = start;
+        kept += usize::from(offsets.iter().all(|&offset| set.contains(start.saturating_add(offset))));
+    }
+    starts.truncate(kept);
+    set.remove(positions);
 }

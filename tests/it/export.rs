@@ -1,79 +1,17 @@
 //! Sessions written out: byte for byte and back again, as conversations, and by the program.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sessions_search::{
-    AgentId, AppendRequest, Engine, ExportError, ExportFormat, ExportOptions, ExportSummary, ImportOptions,
-    ListRequest, OpenOptions, SearchRequest, SessionFacts, SessionId, SessionKey, SessionSummary, Timestamp,
+    AppendRequest, Engine, ExportError, ExportFormat, ExportOptions, ExportSummary, ImportOptions, SessionFacts,
+    SessionId, SessionKey, Timestamp,
 };
 
 use crate::data;
 use crate::program::{Program, fixtures, message};
-
-const NOW: i64 = 1_785_000_000_000;
-
-/// The stores of several agents.
-struct Stores(tempfile::TempDir);
-
-impl Stores {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn imported(path: &Path) -> Self {
-        let stores = Self::new();
-        let now = Timestamp::from_millis(NOW).unwrap();
-        stores.engine("main").import(&[path.to_path_buf()], &ImportOptions::default(), now, &mut |_| {}).unwrap();
-        stores
-    }
-
-    fn engine(&self, agent: &str) -> Engine {
-        let mut options = OpenOptions::default();
-        options.create = true;
-        options.agent = AgentId::parse(agent).unwrap();
-        Engine::open(self.0.path(), options).unwrap()
-    }
-
-    fn agents(&self) -> Vec<String> {
-        let folders = fs::read_dir(self.0.path().join("agents")).unwrap();
-        let mut agents: Vec<String> =
-            folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
-        agents.sort();
-        agents
-    }
-
-    /// Every agent's sessions, in a folder.
-    fn exported(&self) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        for agent in self.agents() {
-            export(&self.engine(&agent), folder.path(), &ExportOptions::default()).unwrap();
-        }
-        folder
-    }
-
-    /// What can be seen of every agent: sessions, and what searches for these words find.
-    fn seen(&self, words: &[String]) -> Vec<(String, Vec<SessionSummary>, Vec<Value>)> {
-        let mut seen = Vec::new();
-        for agent in self.agents() {
-            let engine = self.engine(&agent);
-            let mut sessions = Vec::new();
-            for archived in [false, true] {
-                let request = ListRequest { archived, limit: 10_000, ..ListRequest::default() };
-                sessions.extend(engine.sessions(&request).unwrap().sessions);
-            }
-            let found = words.iter().map(|word| {
-                let mut request = SearchRequest::new(word);
-                request.limit = 10_000;
-                serde_json::to_value(engine.search(&request).unwrap()).unwrap()
-            });
-            seen.push((agent.clone(), sessions, found.collect()));
-        }
-        seen
-    }
-}
+use crate::stores::{NOW, Stores, assert_same, files};
 
 fn export(engine: &Engine, root: &Path, options: &ExportOptions) -> Result<ExportSummary, ExportError> {
     engine.export(root, options, &mut |_| {})
@@ -88,69 +26,13 @@ fn append(engine: &Engine, key: &str, id: &str, lines: &[&str]) {
     }
 }
 
-/// Every file below a folder, by its path in it.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let (mut files, mut open) = (BTreeMap::new(), vec![root.to_path_buf()]);
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-                files.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    files
-}
-
-/// Some words of the files, to search for.
-fn words_of(files: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for bytes in files.values() {
-        let text = String::from_utf8_lossy(bytes);
-        for word in text.split(|c: char| !c.is_alphabetic()).filter(|word| word.chars().count() > 2) {
-            *counts.entry(word.to_lowercase()).or_default() += 1;
-        }
-    }
-    let step = (counts.len() / 60).max(1);
-    counts.into_keys().step_by(step).collect()
-}
-
 /// Importing what was exported of these transcripts gives the same sessions, events and answers.
 fn assert_comes_back(path: &Path) -> u64 {
     let first = Stores::imported(path);
     let exported = first.exported();
     let second = Stores::imported(exported.path());
-    let lines = files(exported.path());
-    assert_eq!(
-        lines.keys().collect::<Vec<_>>(),
-        files(second.exported().path()).keys().collect::<Vec<_>>(),
-        "{path:?}"
-    );
-    for (name, again) in files(second.exported().path()) {
-        let (one, two) = (String::from_utf8_lossy(&lines[&name]), String::from_utf8_lossy(&again));
-        assert!(lines[&name] == again, "{path:?} {name}\n{}\n{}", first_difference(&one, &two), one.len());
-    }
-    let words = words_of(&lines);
-    for (one, two) in first.seen(&words).iter().zip(&second.seen(&words)) {
-        assert_eq!((&one.0, &one.1), (&two.0, &two.1), "{path:?}");
-        for (word, (one, two)) in words.iter().zip(one.2.iter().zip(&two.2)) {
-            assert_eq!(one, two, "{path:?} {word}");
-        }
-    }
+    assert_same(&first, &second, &path.display().to_string());
     first.agents().iter().map(|agent| first.engine(agent).status().unwrap().events).sum()
-}
-
-fn first_difference(one: &str, two: &str) -> String {
-    let (mut one, mut two) = (one.lines(), two.lines());
-    loop {
-        match (one.next(), two.next()) {
-            (Some(a), Some(b)) if a == b => {}
-            (a, b) => return format!("{a:?}\n{b:?}"),
-        }
-    }
 }
 
 #[test]

@@ -167,7 +167,7 @@ const WORDS: &[(&str, &[&str], &str)] = &[
     ("stderr", &["bin"], "the library does not print"),
     ("clap", &["bin"], "the program's libraries stay in the program"),
     ("indicatif", &["bin"], "the program's libraries stay in the program"),
-    ("rusqlite", &[], "SQLite is the judge in the tests, no part of the product"),
+    ("rusqlite", &["import"], "SQLite reads OpenClaw's own store, with a feature; else it is the judge in the tests"),
 ];
 
 #[test]

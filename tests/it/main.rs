@@ -19,6 +19,7 @@
 //! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
 //! - [`import_openclaw`]: which files of OpenClaw and pi are taken, as which sessions, line by line.
+//! - [`import_openclaw_sqlite`]: OpenClaw's own database, and that it gives what its JSONL gives.
 //! - [`import_rules`]: which part of the code may name which.
 //! - [`kill`]: a process is killed at random moments.
 //! - [`lifecycle`]: every way a transcript changes.
@@ -41,9 +42,9 @@
 //! What they share: [`oracle`] is SQLite FTS5 as the judge of texts and of whole searches, [`plain_scan`] the judge of
 //! parts of runs, [`queries`] makes the queries to ask both, [`corpus`] the messages, [`imported`] is a folder and the
 //! store it is imported into, [`program`] runs the real program, [`random`] is seeded, [`world`] fills the stores of
-//! several agents, [`json_schema`] holds answers against JSON schemas, [`disk`] stands in for the real one, [`model`] is a
-//! small store and what must be found in it, and [`data`] finds what is not part of the repository by environment
-//! variables; without them the tests that need it say so and pass.
+//! several agents, [`stores`] shows what is in such, [`json_schema`] holds answers against JSON schemas, [`disk`] stands
+//! in for the real one, [`model`] is a small store and what must be found in it, and [`data`] finds what is not part of the
+//! repository by environment variables; without them the tests that need it say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -71,6 +72,7 @@ mod import_codex;
 mod import_engine;
 mod import_gemini_cli;
 mod import_openclaw;
+mod import_openclaw_sqlite;
 mod import_rules;
 mod imported;
 mod journal;
@@ -94,6 +96,7 @@ mod regressions;
 mod reindex;
 mod requester;
 mod schema;
+mod stores;
 mod tools;
 mod tree;
 mod unicode_runs;

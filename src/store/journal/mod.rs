@@ -9,6 +9,8 @@
 //! The journal is made when a store has been written to for a while, and removed when it is closed, so that a closed
 //! store is its own file alone.
 
+mod record;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 
+use self::record::{Change, HEADER_BYTES, RECORD_BYTES, TAG_BYTES, changes, outstanding};
 use super::backend::{MainFile, storage};
 use crate::files::{FileIdentity, Files};
 
@@ -63,112 +66,10 @@ impl JournalPlace {
     }
 }
 
-const MAGIC: [u8; 8] = *b"ssjrnl\0\x01";
-/// The header has a page of its own: a torn record can't reach it.
-const HEADER_BYTES: u64 = 4_096;
-/// Checksum, length, sequence, synced.
-const RECORD_BYTES: usize = 24;
-/// A change's offset and length.
-const CHANGE_BYTES: usize = 12;
-/// As the length of a change: the file gets its offset as length.
-const SET_LEN: u32 = u32::MAX;
-
-/// One record as it is read.
-#[derive(Debug)]
-struct Record<'j> {
-    sequence: u64,
-    /// Records up to this one were in the file, synced, before this was written.
-    synced: u64,
-    changes: &'j [u8],
-}
-
-enum Change<'j> {
-    Write { offset: u64, bytes: &'j [u8] },
-    SetLen(u64),
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
-}
-
-/// The records of a half, while each follows the one before it.
-fn records(half: &[u8]) -> Vec<Record<'_>> {
-    let mut records: Vec<Record<'_>> = Vec::new();
-    let mut at = 0;
-    let next = |at: usize| {
-        let rest = half.get(at..)?;
-        let len = u32_at(rest, 4)? as usize;
-        let covered = rest.get(4..RECORD_BYTES.checked_add(len)?)?;
-        (crc32fast::hash(covered) == u32_at(rest, 0)?).then_some(())?;
-        Some(Record {
-            sequence: u64_at(rest, 8)?,
-            synced: u64_at(rest, 16)?,
-            changes: covered.get(RECORD_BYTES - 4..)?,
-        })
-    };
-    while let Some(record) = next(at) {
-        if records.last().is_some_and(|last| last.sequence + 1 != record.sequence) {
-            break;
-        }
-        at += RECORD_BYTES + record.changes.len();
-        records.push(record);
-    }
-    records
-}
-
-fn changes<'j>(record: &Record<'j>) -> impl Iterator<Item = Change<'j>> {
-    let mut rest = record.changes;
-    std::iter::from_fn(move || {
-        let (offset, len) = (u64_at(rest, 0)?, u32_at(rest, 8)?);
-        if len == SET_LEN {
-            rest = rest.get(CHANGE_BYTES..)?;
-            return Some(Change::SetLen(offset));
-        }
-        let bytes = rest.get(CHANGE_BYTES..CHANGE_BYTES + len as usize)?;
-        rest = rest.get(CHANGE_BYTES + len as usize..)?;
-        Some(Change::Write { offset, bytes })
-    })
-}
-
-/// What a journal says that may not be in the file: the records after the last that is known to be there.
-fn outstanding(journal: &[u8]) -> io::Result<Vec<Record<'_>>> {
-    let header = journal.get(..HEADER_BYTES as usize);
-    let half = header.filter(|header| header.starts_with(&MAGIC)).and_then(|header| {
-        let checked = crc32fast::hash(header.get(..16 + TAG_BYTES)?) == u32_at(header, 16 + TAG_BYTES)?;
-        checked.then(|| u64_at(header, 8)).flatten()
-    });
-    // Without a whole header it was not in use yet.
-    let Some(half) = half.and_then(|half| usize::try_from(half).ok()) else { return Ok(Vec::new()) };
-    let (first, second) = journal[HEADER_BYTES as usize..].split_at(half.min(journal.len() - HEADER_BYTES as usize));
-    let mut halves = [records(first), records(second)];
-    halves.sort_by_key(|records| records.first().map_or(0, |record| record.sequence));
-    let [mut older, newer] = halves;
-    let synced = older.iter().chain(&newer).map(|record| record.synced).max().unwrap_or(0);
-    if let (Some(last), Some(first)) = (older.last(), newer.first())
-        && last.sequence + 1 != first.sequence
-    {
-        if synced + 1 < first.sequence {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the journal lacks records {} to {}", last.sequence + 1, first.sequence - 1),
-            ));
-        }
-        older.clear();
-    }
-    older.extend(newer);
-    older.retain(|record| record.sequence > synced && !record.changes.is_empty());
-    Ok(older)
-}
-
 /// Where the transcripts' file says which journal is its own: the end of its first page, of which the database uses the
 /// first 320 bytes. A store that was put back from a copy beside the journal of another time says something else, and a
 /// page of one file must never be written to another.
 const TAG_OFFSET: u64 = 4_096 - TAG_BYTES as u64;
-const TAG_BYTES: usize = 16;
 
 /// Whether the journal with this head is the one that `file` names.
 fn is_of(journal: &[u8], file: &dyn StorageBackend) -> io::Result<bool> {
@@ -177,7 +78,7 @@ fn is_of(journal: &[u8], file: &dyn StorageBackend) -> io::Result<bool> {
         return Ok(false);
     }
     file.read(TAG_OFFSET, &mut tag)?;
-    Ok(journal.get(16..16 + TAG_BYTES) == Some(&tag[..]))
+    Ok(record::tag(journal) == Some(&tag[..]))
 }
 
 /// Brings to `file` what the journal beside it holds. The journal is gone then, save where nothing on disk may change
@@ -249,7 +150,7 @@ impl Log {
     /// Writes a record, whose head is filled in, and syncs it. `false`: there is no room until the other half is in
     /// the file.
     fn append(&mut self, record: &mut [u8]) -> io::Result<bool> {
-        let (len, changes) = (record.len() as u64, record.len() - RECORD_BYTES);
+        let len = record.len() as u64;
         if self.at + len > self.half_bytes {
             let other = 1 - self.half;
             if self.last[other] > self.synced || len > self.half_bytes {
@@ -257,11 +158,7 @@ impl Log {
             }
             (self.half, self.at) = (other, 0);
         }
-        record[4..8].copy_from_slice(&(changes as u32).to_le_bytes());
-        record[8..16].copy_from_slice(&(self.sequence + 1).to_le_bytes());
-        record[16..RECORD_BYTES].copy_from_slice(&self.synced.to_le_bytes());
-        let checksum = crc32fast::hash(&record[4..]);
-        record[..4].copy_from_slice(&checksum.to_le_bytes());
+        record::complete(record, self.sequence + 1, self.synced);
         self.file.write(HEADER_BYTES + self.half as u64 * self.half_bytes + self.at, record)?;
         self.file.sync_data()?;
         self.sequence += 1;
@@ -336,30 +233,27 @@ impl Journal {
         (self.shared.options.half_bytes / 4) as usize
     }
 
-    fn note(&self, offset: u64, len: u32, bytes: &[u8]) {
+    /// Notes a change of about so many bytes, where there is a journal.
+    fn note(&self, len: usize, push: impl FnOnce(&mut Vec<u8>)) {
         if !self.shared.recording.load(Ordering::Acquire) {
             return;
         }
         let mut pending = self.shared.pending.lock();
-        if pending.is_partial || pending.record.len() + CHANGE_BYTES + bytes.len() > self.max_record_bytes() {
+        if pending.is_partial || pending.record.len() + len > self.max_record_bytes() {
             *pending = Pending { record: Vec::new(), is_partial: true };
             return;
         }
-        let record = &mut pending.record;
-        record.resize(record.len().max(RECORD_BYTES), 0);
-        record.extend_from_slice(&offset.to_le_bytes());
-        record.extend_from_slice(&len.to_le_bytes());
-        record.extend_from_slice(bytes);
+        push(&mut pending.record);
     }
 
     /// `bytes` were written to the file.
     pub(super) fn note_write(&self, offset: u64, bytes: &[u8]) {
-        self.note(offset, bytes.len() as u32, bytes);
+        self.note(bytes.len(), |record| record::push_write(record, offset, bytes));
     }
 
     /// The file was cut, or grew.
     pub(super) fn note_len(&self, len: u64) {
-        self.note(len, SET_LEN, &[]);
+        self.note(0, |record| record::push_len(record, len));
     }
 
     /// Makes everything written so far durable.
@@ -509,12 +403,7 @@ impl Shared {
         let tag = uuid::Uuid::new_v4().into_bytes();
         self.main.write_beyond(TAG_OFFSET, &tag)?;
         self.main.sync()?;
-        let mut header = Vec::from(MAGIC);
-        header.extend_from_slice(&half_bytes.to_le_bytes());
-        header.extend_from_slice(&tag);
-        let checksum = crc32fast::hash(&header);
-        header.extend_from_slice(&checksum.to_le_bytes());
-        file.write(0, &header)?;
+        file.write(0, &record::header(half_bytes, tag))?;
         file.sync_data()?;
         self.place.sync_folder()?;
         // A commit under way has written before this: the next sync is the file's.
@@ -524,95 +413,5 @@ impl Shared {
         self.recording.store(true, Ordering::Release);
         *log = Some(Log { file, half_bytes, half: 0, at: 0, sequence: 0, last: [0; 2], synced: 0, noted: 0 });
         Ok(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(sequence: u64, synced: u64, page: u8) -> Vec<u8> {
-        let mut record = vec![0; RECORD_BYTES];
-        if page > 0 {
-            record.extend_from_slice(&(u64::from(page) * 100).to_le_bytes());
-            record.extend_from_slice(&3u32.to_le_bytes());
-            record.extend_from_slice(&[page; 3]);
-        }
-        let len = (record.len() - RECORD_BYTES) as u32;
-        record[4..8].copy_from_slice(&len.to_le_bytes());
-        record[8..16].copy_from_slice(&sequence.to_le_bytes());
-        record[16..24].copy_from_slice(&synced.to_le_bytes());
-        let checksum = crc32fast::hash(&record[4..]);
-        record[..4].copy_from_slice(&checksum.to_le_bytes());
-        record
-    }
-
-    /// A journal with halves of 1,000 bytes.
-    fn journal(first: &[Vec<u8>], second: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = Vec::from(MAGIC);
-        bytes.extend_from_slice(&1_000u64.to_le_bytes());
-        bytes.extend_from_slice(&[7; TAG_BYTES]);
-        let checksum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes.resize(HEADER_BYTES as usize, 0);
-        for half in [first, second] {
-            let end = bytes.len() + 1_000;
-            bytes.extend(half.iter().flatten());
-            bytes.resize(end, 0);
-        }
-        bytes
-    }
-
-    fn sequences(journal: &[u8]) -> Vec<u64> {
-        outstanding(journal).unwrap().iter().map(|record| record.sequence).collect()
-    }
-
-    #[test]
-    fn records_are_read_in_order_whichever_half_is_older() {
-        let [a, b, c, d] = [1, 2, 3, 4].map(|n| record(n, 0, n as u8));
-        assert_eq!(sequences(&journal(&[a.clone(), b.clone()], std::slice::from_ref(&c))), [1, 2, 3]);
-        assert_eq!(sequences(&journal(&[c, d], &[a, b])), [1, 2, 3, 4]);
-        assert_eq!(sequences(&journal(&[], &[])), [0; 0]);
-        assert_eq!(sequences(b"ssjr"), [0; 0], "one in the making");
-    }
-
-    #[test]
-    fn what_is_in_the_file_is_not_written_again() {
-        let records = [record(1, 0, 1), record(2, 0, 2), record(3, 2, 3)];
-        assert_eq!(sequences(&journal(&records, &[])), [3]);
-        // The last says that all before it is there.
-        let records = [record(1, 0, 1), record(2, 0, 2), record(3, 2, 0)];
-        assert_eq!(sequences(&journal(&records, &[])), [0; 0]);
-    }
-
-    #[test]
-    fn a_half_ends_with_its_last_whole_record() {
-        let mut torn = record(3, 0, 3);
-        let last = torn.len() - 1;
-        torn[last] ^= 1;
-        assert_eq!(sequences(&journal(&[record(1, 0, 1), record(2, 0, 2), torn], &[])), [1, 2]);
-        // Written over the older ones, of which some are still there.
-        assert_eq!(
-            sequences(&journal(&[record(5, 2, 5), record(2, 0, 2)], &[record(3, 0, 3), record(4, 0, 4)])),
-            [3, 4, 5]
-        );
-    }
-
-    #[test]
-    fn records_that_are_missing_are_an_error_and_not_forgotten() {
-        let missing = journal(&[record(1, 0, 1)], &[record(4, 0, 4)]);
-        let error = outstanding(&missing).unwrap_err();
-        assert!(error.to_string().contains("lacks records 2 to 3"), "{error}");
-        // Unless they are in the file.
-        assert_eq!(sequences(&journal(&[record(1, 0, 1)], &[record(4, 3, 4)])), [4]);
-    }
-
-    #[test]
-    fn changes_are_read_as_they_were_noted() {
-        let bytes = record(1, 0, 9);
-        let read = records(&bytes);
-        let [Change::Write { offset: 900, bytes: [9, 9, 9] }] = changes(&read[0]).collect::<Vec<_>>()[..] else {
-            panic!("{read:?}")
-        };
     }
 }
