@@ -219,7 +219,12 @@ pub fn chat(folder: &Path) -> Vec<Message> {
 
 /// Memory of this process that is no mapped file, in MB.
 pub fn anonymous_mb() -> u64 {
+    resident_mb("RssAnon")
+}
+
+/// Memory of this process by its name in `/proc/self/status`, in MB: `RssAnon` is its own, `RssFile` that of mapped files.
+pub fn resident_mb(kind: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(kind)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
 }

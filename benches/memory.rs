@@ -1,6 +1,8 @@
 //! Memory after a large import and many searches, alone in its process.
 //!
-//! `cargo bench --bench memory`; `BENCH_MESSAGES` (default 1,000,000) names the size.
+//! `cargo bench --bench memory`; `BENCH_MESSAGES` (default 1,000,000) names the size, `BENCH_CACHE_BYTES` another page cache
+//! than the default. Said is what is the process's own (`RssAnon`) and what is mapped files (`RssFile`), which the system
+//! takes back when it needs them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a program of this package's own")]
 
@@ -11,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corpus::{Corpus, FileWriter, anonymous_mb};
+use corpus::{Corpus, FileWriter, anonymous_mb, resident_mb};
 use sessions_search::{Engine, ImportOptions, OpenOptions, SearchRequest, Timestamp};
 
 /// A thousand searches: single words, pairs, phrases, frequent and rare ones.
@@ -30,8 +32,29 @@ fn search(engine: &Engine, words: &[String]) {
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.create = true;
+    if let Ok(bytes) = std::env::var("BENCH_CACHE_BYTES") {
+        options.cache_bytes = bytes.parse().unwrap();
+    }
     options
 }
+
+fn say(when: &str) {
+    println!("{when}: {} MB, and {} MB of mapped files", anonymous_mb(), resident_mb("RssFile"));
+}
+
+/// What glibc has kept of freed memory goes back to the system, as an embedder does it who imports much.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code, reason = "a call of the C library that takes a number")]
+fn give_back() {
+    // SAFETY: it may be called at any time, by any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    say("after malloc_trim");
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_back() {}
 
 /// In a process of its own, so that nothing of the import's memory is left in the allocator.
 fn reopen(store: &Path, size: usize) {
@@ -42,7 +65,7 @@ fn reopen(store: &Path, size: usize) {
     let open_ms = started.elapsed().as_secs_f64() * 1e3;
     println!("a new process: {before} MB of its own, opened in {open_ms:.1} ms, {} MB", anonymous_mb());
     search(&engine, &words);
-    println!("a new process, after 1,000 searches: {} MB", anonymous_mb());
+    say("a new process, after 1,000 searches");
 }
 
 /// Writes the messages and, beside them, the words to ask for.
@@ -93,10 +116,11 @@ fn main() {
     let seconds = started.elapsed().as_secs_f64();
     println!("imported in {seconds:.1} s, {:.0} messages a second, peak {peak} MB", size as f64 / seconds);
     search(&engine, &words);
-    println!("after 1,000 searches: {} MB", anonymous_mb());
+    say("after 1,000 searches");
     // Merges end, then the index writer and its memory go.
     std::thread::sleep(Duration::from_secs(60));
-    println!("after a minute at rest: {} MB", anonymous_mb());
+    say("after a minute at rest");
+    give_back();
     engine.close().unwrap();
     run_again("BENCH_STORE", &store, size);
 }

@@ -78,7 +78,7 @@ impl Committer {
                 discard_beside(self.location(), self.files());
                 return Err(error);
             }
-            let replaced = views.replace_alone::<StoreError>(UNPIN_TIMEOUT, || {
+            let replaced = views.replace_unpinned::<StoreError>(UNPIN_TIMEOUT, || {
                 put_in_place(self.location(), self.files())?;
                 let view = self.reopen(&pipeline, index, slot)?;
                 self.note_recovered(&view);

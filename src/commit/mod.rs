@@ -10,6 +10,7 @@ mod compact;
 mod durability;
 mod lifecycle;
 mod maintenance;
+mod pinned;
 mod prepare;
 mod rebuild;
 mod recovery;
@@ -18,6 +19,13 @@ mod transaction;
 mod tuning;
 mod verify;
 mod view;
+
+/// What `pinned` is built from.
+mod sync {
+    pub(super) use std::sync::Arc;
+
+    pub(super) use parking_lot::RwLock;
+}
 
 pub use append::{AppendRefusal, Appended, EventPlace, ImportBatch, SessionTarget, first_conflict};
 pub use checkpoint::CheckpointError;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 
+use super::pinned::Pinned;
 use super::prepare::TextPipeline;
 use crate::index::IndexView;
 use crate::model::{
@@ -224,43 +224,27 @@ impl TextSource for View {
     }
 }
 
+/// The current view of a store.
+pub(super) type ViewCell = Pinned<View>;
+
 /// How often it is looked whether a view is still pinned.
 const UNPIN_POLL: Duration = Duration::from_millis(1);
 
-/// The current view. Pinning takes a short lock; searching takes none.
-#[derive(Debug)]
-pub(super) struct ViewCell(RwLock<Arc<View>>);
-
 impl ViewCell {
-    pub(super) fn new(view: View) -> Self {
-        Self(RwLock::new(Arc::new(view)))
-    }
-
-    pub(super) fn pin(&self) -> Arc<View> {
-        Arc::clone(&self.0.read())
-    }
-
-    /// Puts another view in place once nobody has the present one pinned; those who come meanwhile wait. `None`: it was
-    /// still pinned after `timeout`, and `replacement` was not asked for.
-    pub(super) fn replace_alone<E>(
+    /// [`Pinned::replace_alone`] that waits for at most `timeout`.
+    pub(super) fn replace_unpinned<E>(
         &self,
         timeout: Duration,
         replacement: impl FnOnce() -> Result<View, E>,
     ) -> Option<Result<(), E>> {
         let deadline = Instant::now() + timeout;
-        let mut current = self.0.write();
-        while Arc::strong_count(&current) > 1 {
-            if Instant::now() >= deadline {
-                return None;
+        let wait = || {
+            let is_early = Instant::now() < deadline;
+            if is_early {
+                std::thread::sleep(UNPIN_POLL);
             }
-            std::thread::sleep(UNPIN_POLL);
-        }
-        Some(replacement().map(|view| *current = Arc::new(view)))
-    }
-
-    pub(super) fn publish(&self, view: View) {
-        let old = std::mem::replace(&mut *self.0.write(), Arc::new(view));
-        // Dropped outside the lock: it may be the last to hold a snapshot and many rows.
-        drop(old);
+            is_early
+        };
+        self.replace_alone(wait, replacement)
     }
 }

@@ -25,6 +25,7 @@
 //! - [`lifecycle`]: every way a transcript changes.
 //! - [`mcp`]: the program on a session's eyes, and the MCP server frame by frame.
 //! - [`options`]: what a search may be asked besides words.
+//! - [`pinned`]: readers, publishers and a compaction at one cell, in every order of their steps (loom).
 //! - [`ranking`]: what matches, how it scores, in which order.
 //! - [`readme`]: what the README shows is what happens.
 //! - [`reconcile`]: sessions that wait for a rebuild, and what happens to them meanwhile.
@@ -83,6 +84,7 @@ mod mcp;
 mod model;
 mod options;
 mod oracle;
+mod pinned;
 mod plain_scan;
 mod program;
 mod queries;
