@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use sessions_search::{Engine, ImportOptions, ImportSummary, OpenOptions, SearchRequest, Timestamp};
 
 use crate::corpus;
+use crate::model::{Message, append_lines};
 
 fn open(root: &Path) -> Engine {
     let mut options = OpenOptions::default();
@@ -113,6 +116,47 @@ fn a_bulk_import_slower_than_the_idle_time_loses_nothing() {
     assert_eq!(all(&engine, "cold-brew").len(), expected);
     engine.close().unwrap();
     assert_eq!(all(&open(&folder.path().join("store")), "cold-brew").len(), expected);
+}
+
+/// The longest that an append or a search may take beside an import: far more than a batch or a commit of the index does.
+const SLOWEST_BESIDE_AN_IMPORT: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_bulk_import_lets_appends_and_searches_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, searchable) = write_files(folder.path(), &corpus::invented(25, 12_000));
+    let mut options = OpenOptions::default();
+    options.create = true;
+    // The index is committed several times in the import, and the tail is full of the appends meanwhile.
+    options.tuning.bulk_checkpoint_documents = 2_000;
+    options.tuning.checkpoint_documents = 8;
+    let engine = Engine::open(&folder.path().join("store"), options).unwrap();
+    let imported = AtomicBool::new(false);
+    let (appended, slowest) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let (mut appended, mut slowest) = (0, Duration::ZERO);
+            while !imported.load(Ordering::Acquire) {
+                let started = Instant::now();
+                let message = Message::new(&format!("beside{appended}"), &format!("zebrafish number{appended}"));
+                append_lines(&engine, "beside", vec![message.line(false)]).unwrap();
+                appended += 1;
+                slowest = slowest.max(started.elapsed());
+                let started = Instant::now();
+                let mut request = SearchRequest::new("zebrafish");
+                request.limit = 10_000;
+                assert_eq!(engine.search(&request).unwrap().results.len(), appended, "found at once");
+                slowest = slowest.max(started.elapsed());
+            }
+            (appended, slowest)
+        });
+        let summary = import(&engine, &files);
+        imported.store(true, Ordering::Release);
+        assert_eq!((summary.messages as usize, summary.rejected_total), (searchable, 0));
+        beside.join().unwrap()
+    });
+    assert!(appended >= 10, "only {appended} appends got through");
+    assert!(slowest < SLOWEST_BESIDE_AN_IMPORT, "{slowest:?}");
+    assert_eq!(engine.status().unwrap().documents as usize, searchable + appended);
 }
 
 #[test]
