@@ -33,6 +33,9 @@ pub struct Row {
     pub fts5_p99: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<usize>,
+    /// Of the code that was measured.
+    #[serde(default)]
+    pub commit: String,
     /// Messages that match, of a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<u64>,
@@ -41,7 +44,18 @@ pub struct Row {
 impl Row {
     pub fn new(group: &str, name: impl Into<String>, unit: Unit, ours: f64, fts5: Option<f64>) -> Self {
         let (group, name) = (group.to_owned(), name.into());
-        Self { group, name, unit, ours, fts5, ours_p99: None, fts5_p99: None, repeats: None, matches: None }
+        Self {
+            group,
+            name,
+            unit,
+            ours,
+            fts5,
+            ours_p99: None,
+            fts5_p99: None,
+            repeats: None,
+            commit: String::new(),
+            matches: None,
+        }
     }
 
     /// How many times better ours is.
@@ -63,7 +77,6 @@ pub struct Figures {
     pub sessions: usize,
     /// Year, month and day.
     pub date: String,
-    pub commit: String,
     pub machine: String,
     /// Programs runnable on average over the five minutes before the end, against the number of processors.
     pub load_average: f64,
@@ -84,6 +97,17 @@ impl Figures {
             n if n.is_multiple_of(1_000) => format!("{} k", n / 1_000),
             n => n.to_string(),
         }
+    }
+
+    /// The commits that rows were measured at.
+    pub fn commits(&self) -> String {
+        let mut commits: Vec<&str> = Vec::new();
+        self.rows.iter().map(|row| row.commit.as_str()).for_each(|commit| {
+            if !commits.contains(&commit) {
+                commits.push(commit);
+            }
+        });
+        commits.join(", ")
     }
 
     pub fn row(&self, name: &str) -> Option<&Row> {

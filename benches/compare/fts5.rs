@@ -1,8 +1,9 @@
 //! SQLite FTS5 as OpenClaw uses it: WAL, one transaction an append that writes the session's row, the event, its identity,
 //! its FTS5 row and the session's place in the index; a search joins the sessions.
 //!
-//! OpenClaw leaves SQLite's page cache at 2 MB; here it is tuned: 64 MiB, twice ours, and the file is mapped. What ours
-//! does and SQLite is not asked to: parsing the lines it imports, redaction, the active branch.
+//! OpenClaw leaves SQLite's page cache at 2 MB; here it is 64 MiB, twice ours. `BENCH_FTS5_MAPPED_MB` maps so much of the
+//! file besides, which OpenClaw does not. What ours does and SQLite is not asked to: parsing the lines it imports,
+//! redaction, the active branch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,11 @@ const SCHEMA: &str = "
     CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(text, session_id UNINDEXED, message_id UNINDEXED,
         role UNINDEXED, timestamp UNINDEXED, tokenize = 'unicode61 remove_diacritics 2');";
 
+/// So much of the file is mapped, in MB.
+pub fn mapped_mb() -> u64 {
+    std::env::var("BENCH_FTS5_MAPPED_MB").map_or(0, |mb| mb.parse().expect("BENCH_FTS5_MAPPED_MB is a number"))
+}
+
 fn connect(path: &Path, acknowledge: Acknowledge) -> Connection {
     let db = Connection::open(path).unwrap();
     let synchronous = match acknowledge {
@@ -40,7 +46,8 @@ fn connect(path: &Path, acknowledge: Acknowledge) -> Connection {
     };
     db.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -65536;
-         PRAGMA mmap_size = 1073741824; PRAGMA busy_timeout = 30000;"
+         PRAGMA mmap_size = {}; PRAGMA busy_timeout = 30000;",
+        mapped_mb() * 1024 * 1024
     ))
     .unwrap();
     db.set_prepared_statement_cache_capacity(64);

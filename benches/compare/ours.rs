@@ -94,8 +94,8 @@ impl Backend for Ours {
     }
 
     fn bytes(&self) -> Bytes {
-        let index = size_of(&self.0.folder().join("index"));
-        Bytes { index, whole: index + size_of(&self.0.folder().join("transcripts.redb")) }
+        let folder = self.0.folder();
+        Bytes { index: size_of(&folder.join("index")), whole: size_of(&folder) }
     }
 
     fn close(self: Box<Self>) {

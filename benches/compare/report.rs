@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::chart;
 use crate::figures::{Figures, Row, Unit};
 use crate::targets::{Bound, reason};
+use crate::{GROUPS, is_asked};
 
 const BEGIN: &str = "<!-- written by `cargo bench --bench compare`: change the bench, not this -->";
 const END: &str = "<!-- until here -->";
@@ -41,12 +42,22 @@ pub fn print_row(row: &Row) {
     println!("{:<58} {:>12} {:>12} {:>9}", row.name, show(Some(row.ours)), show(row.fts5), times);
 }
 
-/// Keeps one run's figures.
-pub fn save(figures: &Figures) {
-    let folder = folder().join("results");
-    fs::create_dir_all(&folder).unwrap();
-    let json = serde_json::to_string_pretty(figures).unwrap();
-    fs::write(folder.join(format!("{}.json", figures.corpus)), json + "\n").unwrap();
+fn path_of(corpus: &str) -> PathBuf {
+    folder().join("results").join(format!("{corpus}.json"))
+}
+
+/// Keeps one run's figures, beside those noted earlier of groups that it did not measure.
+pub fn save(mut figures: Figures) {
+    fs::create_dir_all(folder().join("results")).unwrap();
+    let path = path_of(&figures.corpus);
+    if let Ok(text) = fs::read_to_string(&path) {
+        let noted: Figures = serde_json::from_str(&text).unwrap();
+        let kept = noted.rows.into_iter().filter(|row| GROUPS.contains(&row.group.as_str()) && !is_asked(&row.group));
+        let kept: Vec<Row> = kept.filter(|row| figures.row(&row.name).is_none()).collect();
+        figures.rows.extend(kept);
+        figures.rows.sort_by_key(|row| GROUPS.iter().position(|group| *group == row.group));
+    }
+    fs::write(path, serde_json::to_string_pretty(&figures).unwrap() + "\n").unwrap();
 }
 
 /// All figures that are kept: generated corpora by size, then the others.
@@ -90,7 +101,8 @@ fn what_ran(text: &mut String, all: &[Figures]) {
     text.push_str("| corpus | messages | sessions | date | commit | load | machine | versions |\n");
     text.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for f in all {
-        let Figures { corpus, messages, sessions, date, commit, load_average, machine, versions, .. } = f;
+        let commit = f.commits();
+        let Figures { corpus, messages, sessions, date, load_average, machine, versions, .. } = f;
         let _ = writeln!(
             text,
             "| {corpus} | {messages} | {sessions} | {date} | {commit} | {load_average:.1} | {machine} | {versions} |"

@@ -12,7 +12,7 @@ use crate::child;
 use crate::corpus::Message;
 use crate::figures::{Row, Unit};
 use crate::load::Load;
-use crate::times::{Times, ms, timed};
+use crate::times::{Times, cpu_timed, ms, timed};
 use crate::{fts5, ours};
 
 /// Both stores and what has been measured of them.
@@ -125,9 +125,9 @@ impl<'l> Run<'l> {
                     times[1].len() >= 101 || times[1].len() >= 7 && spent > Duration::from_secs(3)
                 };
                 while !enough(&times) {
-                    let (time, found) = timed(|| ours.search(query, keys.as_deref()));
+                    let (time, found) = cpu_timed(|| ours.search(query, keys.as_deref()));
                     times[0].push(time);
-                    let (time, expected) = timed(|| fts5.search(query, keys.as_deref()));
+                    let (time, expected) = cpu_timed(|| fts5.search(query, keys.as_deref()));
                     times[1].push(time);
                     assert_hits(query, &found, &expected);
                 }
@@ -179,10 +179,10 @@ impl<'l> Run<'l> {
         let [ours, fts5] = self.both();
         let mut times = Times::default();
         for _ in 0..9 {
-            times.push(timed(|| ours.search(&self.load.worst, None)).0);
+            times.push(cpu_timed(|| ours.search(&self.load.worst, None)).0);
         }
         let theirs = (self.load.messages.len() <= 20_000).then(|| {
-            let (time, expected) = timed(|| fts5.search(&self.load.worst, None));
+            let (time, expected) = cpu_timed(|| fts5.search(&self.load.worst, None));
             assert_hits(&self.load.worst, &ours.search(&self.load.worst, None), &expected);
             ms(time)
         });
@@ -219,8 +219,8 @@ impl<'l> Run<'l> {
     /// Appends a second of so many threads.
     pub fn throughput(&mut self, name: &str, writers: usize) {
         let mut rates = [Vec::new(), Vec::new()];
-        for _ in 0..3 {
-            let messages = self.more(512);
+        for _ in 0..5 {
+            let messages = self.more(384);
             for (engine, rates) in self.both().into_iter().zip(&mut rates) {
                 let (time, ()) = timed(|| {
                     thread::scope(|scope| {
@@ -258,7 +258,7 @@ impl<'l> Run<'l> {
                 let mut answers = Vec::new();
                 for (engine, times) in self.both().into_iter().zip(&mut times) {
                     engine.append(message);
-                    let (time, found) = timed(|| engine.search(query, None));
+                    let (time, found) = cpu_timed(|| engine.search(query, None));
                     times.push(time);
                     answers.push(found);
                 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use super::lines::LineReader;
 use super::normalized::{Blocks, Object, begins_with_any, is, member, members, non_blank};
-use super::rows::{LineItems, ReadRows, Row, RowError};
+use super::rows::{LineItems, ReadRows, Row, RowError, appended};
 use super::walk::FoundFile;
 use super::{
     Agents, DiscoverOptions, Discovery, Format, ImportError, Importer, Items, OpenError, Position, SideSession,
@@ -347,9 +347,13 @@ impl<'a> Line<'a> {
 }
 
 impl ReadRows for Lines {
-    fn rows(&mut self, _: u64, text: &[u8]) -> Result<Vec<Row>, RowError> {
-        let (text, repairs) = sanitize(text);
-        let line = Line::of(object_of(&text)?);
+    fn rows(&mut self, _: u64, raw: &[u8]) -> Result<Vec<Row>, RowError> {
+        let (text, repairs) = sanitize(raw);
+        let object = object_of(&text)?;
+        if let Some(row) = appended(object, raw) {
+            return Ok(vec![row]);
+        }
+        let line = Line::of(object);
         let normalized = match &*line.kind {
             "user" | "assistant" => message(&line),
             "attachment" => queued_command(&line),

@@ -34,7 +34,7 @@ use std::path::Path;
 use super::compressed;
 use super::lines::LineReader;
 use super::normalized::{Blocks, Object, begins_with_any, is, member, members, non_blank};
-use super::rows::{LineItems, ReadRows, Row, RowError};
+use super::rows::{LineItems, ReadRows, Row, RowError, appended};
 use super::walk::FoundFile;
 use super::{
     Agents, DiscoverOptions, Discovery, Format, ImportError, Importer, Items, OpenError, Position, SkipReason, Source,
@@ -399,9 +399,13 @@ fn line_id(number: u64) -> String {
 }
 
 impl ReadRows for Lines {
-    fn rows(&mut self, number: u64, text: &[u8]) -> Result<Vec<Row>, RowError> {
-        let (text, repairs) = sanitize(text);
-        let line = Line::of(object_of(&text)?);
+    fn rows(&mut self, number: u64, raw: &[u8]) -> Result<Vec<Row>, RowError> {
+        let (text, repairs) = sanitize(raw);
+        let object = object_of(&text)?;
+        if let Some(row) = appended(object, raw) {
+            return Ok(vec![row]);
+        }
+        let line = Line::of(object);
         let place = Place { number, timestamp: line.timestamp };
         let normalized = match line.content {
             Content::Header(meta) => {

@@ -454,9 +454,12 @@ impl List {
     }
 
     /// Takes in a line. `false`: it is no object.
-    fn take(&mut self, place: Place, text: &[u8]) -> bool {
-        let (text, _) = sanitize(text);
+    fn take(&mut self, place: Place, raw: &[u8]) -> bool {
+        let (text, _) = sanitize(raw);
         let Ok(object) = object_of(&text) else { return false };
+        if rows::appended(object, raw).is_some() {
+            return true;
+        }
         let record = Record::of(object);
         match &record {
             Record::Rewind(id) => self.truncate(place, self.by_id.get(id).copied().unwrap_or(0)),
@@ -514,9 +517,12 @@ struct Lines {
 }
 
 impl ReadRows for Lines {
-    fn rows(&mut self, number: u64, text: &[u8]) -> Result<Vec<Row>, RowError> {
-        let (text, repairs) = sanitize(text);
+    fn rows(&mut self, number: u64, raw: &[u8]) -> Result<Vec<Row>, RowError> {
+        let (text, repairs) = sanitize(raw);
         let object = object_of(&text)?;
+        if let Some(row) = rows::appended(object, raw) {
+            return Ok(vec![row]);
+        }
         let record = Record::of(object);
         let here = self.entries.get(self.at..).unwrap_or_default();
         let here = here.get(..here.partition_point(|entry| entry.home.line <= number)).unwrap_or_default();

@@ -148,11 +148,12 @@ impl Importer for OpenClaw {
                 FileKind::Unrelated if !file.is_given => left.push(file),
                 _ => match first_lines(&file) {
                     Err(reason) => discovery.skip(&file.path, reason),
-                    Ok(FirstLines { is_ours, header_id, numbers_rows }) => {
+                    Ok(FirstLines { is_ours, begins_ours, header_id, numbers_rows }) => {
                         let is_at_home = is_openclaw_folder(&file.canonical, &index_folders);
-                        // An export puts other formats' sessions where OpenClaw keeps its own.
-                        let is_foreign = || options.format.is_none() && is_foreign(&file);
-                        if is_ours || options.format.is_some() || (is_at_home && !is_foreign()) {
+                        // An export puts other formats' sessions where OpenClaw keeps its own, and with them what was
+                        // appended in this shape.
+                        let may_be = is_ours || is_at_home;
+                        if options.format.is_some() || begins_ours == Some(true) || (may_be && !is_foreign(&file)) {
                             transcripts.push(Transcript { file, kind, is_at_home, header_id, numbers_rows });
                         } else {
                             left.push(file);
@@ -225,6 +226,8 @@ fn is_openclaw_folder(file: &Path, index_folders: &IndexFolders) -> bool {
 #[derive(Default)]
 struct FirstLines {
     is_ours: bool,
+    /// The first event is.
+    begins_ours: Option<bool>,
     header_id: Option<SessionId>,
     numbers_rows: bool,
 }
@@ -234,6 +237,7 @@ fn first_lines(file: &FoundFile) -> Result<FirstLines, SkipReason> {
     let any = file.look_at_first_lines(|line| {
         let Ok(event) = Event::parse(line) else { return ControlFlow::Continue(()) };
         first.is_ours |= is_ours(&event);
+        first.begins_ours.get_or_insert(first.is_ours);
         let Some(header) = &event.header else { return ControlFlow::Continue(()) };
         first.header_id = event.id.as_ref().and_then(|id| SessionId::parse(id.as_str()).ok());
         first.numbers_rows = header.version <= 1;

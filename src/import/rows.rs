@@ -6,8 +6,10 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::lines::LineReader;
+use super::normalized::members;
 use super::{ImportedEvent, Item, LineWarning, Position, SideSession};
 use crate::model::is_js_space;
+use crate::transcript::json::Json;
 use crate::transcript::{Event, EventError, EventKind, LineRepairs};
 
 /// What one line, or a part of it, is stored as.
@@ -42,6 +44,23 @@ impl Row {
         event.repairs = repairs;
         Ok(Self { event, normalized: Some(normalized), side: None })
     }
+}
+
+/// The row of an event that was appended to a session of another format: an export writes it as it was given, in
+/// OpenClaw's shape, which no line of the other formats has.
+pub(super) fn appended(object: Json<'_>, line: &[u8]) -> Option<Row> {
+    let [kind, uuid, session_id, payload] = members(object, ["type", "uuid", "sessionId", "payload"]);
+    let kind = EventKind::of_type(&kind.and_then(Json::as_str)?);
+    if matches!(kind, EventKind::Header | EventKind::Opaque) || uuid.or(session_id).or(payload).is_some() {
+        return None;
+    }
+    let event = Event::parse(line).ok()?;
+    let is_whole = match kind {
+        EventKind::Message => event.role.is_some(),
+        EventKind::Leaf => event.leaf.is_some(),
+        _ => event.id.is_some(),
+    };
+    is_whole.then_some(Row { event, normalized: None, side: None })
 }
 
 /// Why a line gives no row.

@@ -44,7 +44,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    fn of_type(name: &str) -> Self {
+    pub(crate) fn of_type(name: &str) -> Self {
         match name {
             "session" => Self::Header,
             "message" => Self::Message,

@@ -365,8 +365,8 @@ fn power_cuts_while_a_rewritten_file_takes_its_sessions_place() {
     import(&engine);
     engine.close().unwrap();
     let mut volume = place.disk.volume();
-    let engine = place.open().unwrap();
     place.disk.record();
+    let engine = place.open().unwrap();
     write("new", 12);
     import(&engine);
     assert_eq!((found(&engine, "old"), found(&engine, "new")), (0, 12));

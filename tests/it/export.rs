@@ -135,6 +135,41 @@ fn lines_are_written_as_given_save_what_the_store_knows_better() {
 }
 
 #[test]
+fn what_was_appended_to_other_formats_sessions_comes_back_too() {
+    let claude = r#"{"parentUuid":null,"type":"user","sessionId":"c1","uuid":"u1","timestamp":"2026-02-01T09:00:00.000Z","message":{"role":"user","content":"claude otter"}}"#;
+    let codex = [
+        r#"{"timestamp":"2026-02-01T09:00:00.000Z","type":"session_meta","payload":{"id":"t1"}}"#,
+        "",
+        r#"{"timestamp":"2026-02-01T09:00:01.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"codex otter"}]}}"#,
+    ];
+    let gemini = [
+        r#"{"sessionId":"g1","projectHash":"00","startTime":"2026-02-01T09:00:00.000Z","kind":"main"}"#,
+        r#"{"id":"m1","timestamp":"2026-02-01T09:00:00.000Z","type":"user","content":[{"text":"gemini otter"}]}"#,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, lines) in [("c1", claude.to_owned()), ("t1", codex.join("\n")), ("g1", gemini.join("\n"))] {
+        fs::write(folder.path().join(format!("{name}.jsonl")), lines + "\n").unwrap();
+    }
+    let stores = Stores::imported(folder.path());
+    let engine = stores.engine("main");
+    for (format, id) in [("claude-code", "c1"), ("codex", "t1"), ("gemini-cli", "g1")] {
+        let leaf = r#"{"type":"leaf","id":"l1","parentId":"a1","targetId":"a1"}"#;
+        let lines = [
+            message("a1", "assistant", "appended otter"),
+            message("a2", "assistant", "rewound otter"),
+            leaf.to_owned(),
+            message("a3", "user", "otter after the rewind"),
+        ];
+        append(&engine, &format!("agent:main:{format}:{id}"), id, &lines.each_ref().map(String::as_str));
+    }
+    drop(engine);
+    let again = Stores::imported(stores.exported().path());
+    assert_same(&stores, &again, "appended");
+    let found = again.seen(&["otter".to_owned()])[0].2[0]["results"].as_array().unwrap().len();
+    assert_eq!(found, 9, "three of each: what was rewound is not found");
+}
+
+#[test]
 fn ids_that_look_like_paths_stay_in_their_folder() {
     let stores = Stores::new();
     let engine = stores.engine("main");
@@ -331,6 +366,39 @@ fn the_program_says_why_it_exports_nothing() {
         let child = program.command(&["export", "--session-key", "agent:main:a"]).stdout(full).output().unwrap();
         assert_eq!(child.status.code(), Some(6), "{child:?}");
     }
+}
+
+#[test]
+fn what_can_be_read_of_a_damaged_store_is_written_and_the_rest_is_told() {
+    let program = Program::new();
+    let lines = ["q1", "q2", "q3"].map(|id| message(id, "user", &format!("otter {id}")));
+    program.append("agent:main:main", &lines);
+    let path = program.root().join("agents/main/transcripts.redb");
+    let mut bytes = fs::read(&path).unwrap();
+    // The row of the second event, from its version on: no such version is known.
+    let row = [1, 1, 1, 2, b'q', b'2'];
+    let places: Vec<usize> = (0..bytes.len() - row.len()).filter(|&at| bytes[at..].starts_with(&row)).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] = 9;
+    }
+    fs::write(&path, bytes).unwrap();
+
+    for (format, missing) in [("jsonl", "otter q2"), ("markdown", "otter q2")] {
+        let said = program.run(&["export", "--session-key", "agent:main:main", "--format", format]);
+        assert_eq!(said.code, 5, "{said:?}");
+        assert!(said.stdout.contains("otter q1") && said.stdout.contains("otter q3"), "{said:?}");
+        assert!(!said.stdout.contains(missing) && said.stderr.contains("row version 9"), "{said:?}");
+    }
+    let out = program.path("out");
+    let answer = program.json(5, &["export", "--out", out.to_str().unwrap()]);
+    assert_eq!((&answer["sessions"], &answer["events"]), (&json!(1), &json!(2)));
+    assert_eq!(answer["agents"][0]["unreadableTotal"], 1, "{answer}");
+    assert_eq!(fs::read_to_string(out.join(only_transcript(&out))).unwrap().lines().count(), 2);
+}
+
+fn only_transcript(out: &Path) -> String {
+    files(out).into_keys().find(|name| name.ends_with(".jsonl")).unwrap()
 }
 
 #[test]
