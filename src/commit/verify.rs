@@ -15,7 +15,7 @@ use super::prepare::TextPipeline;
 use super::recovery::{self, Opened};
 use super::view::{Sessions, View};
 use crate::analysis::TokenText;
-use crate::index::{IndexFolder, IndexView, Part as _};
+use crate::index::{Hidden, IndexFolder, IndexView, Part as _};
 use crate::model::Ordinal;
 use crate::store::{
     DocumentRow, EventRow, IndexNote, SessionRow, SessionState, Snapshot, Statistics, Store, StoreError, StoreLocation,
@@ -173,8 +173,8 @@ struct Verifier<'v> {
     pipeline: TextPipeline,
     /// Those that can be read.
     sessions: Sessions,
-    /// Those that are in the making.
-    staged: Vec<TranscriptNumber>,
+    /// Those that are in the making, with the ordinals that nobody sees yet.
+    staged: Vec<(TranscriptNumber, Ordinal)>,
     seen: &'v mut Verification,
 }
 
@@ -195,7 +195,7 @@ impl Verifier<'_> {
                     let counted = self.seen.events;
                     self.events(transcript, &row)?;
                     self.seen.events = counted;
-                    self.staged.push(transcript);
+                    self.staged.push((transcript, row.ordinal));
                 }
                 Ok(row) => {
                     self.seen.sessions += 1;
@@ -376,7 +376,7 @@ impl Verifier<'_> {
                     let belongs = sessions
                         .get(row.transcript)
                         .is_some_and(|session| session.ordinal == row.ordinal || session.state != SessionState::Ready);
-                    if !belongs && !staged.contains(&row.transcript) {
+                    if !belongs && !staged.iter().any(|(transcript, _)| *transcript == row.transcript) {
                         let detail = format!("document {} belongs to no session", number.0);
                         findings.add(FindingKind::ExtraDocument, detail);
                     }
@@ -432,11 +432,18 @@ impl Verifier<'_> {
             segments,
             tail,
             watermark: covered.documents,
-            hidden: recovery::hidden(&self.snapshot, &self.sessions, covered)?,
+            hidden: self.hidden(covered)?,
             num_documents: statistics.documents,
             num_tokens: statistics.tokens,
             ..IndexView::default()
         }))
+    }
+
+    /// What an index that covers `covered` must not answer.
+    fn hidden(&self, covered: IndexNote) -> Result<Hidden, StoreError> {
+        let mut hidden = recovery::hidden(&self.snapshot, &self.sessions, covered)?;
+        self.staged.iter().for_each(|(_, ordinal)| hidden.hide_ordinal(*ordinal));
+        Ok(hidden)
     }
 
     /// What the segments would show, beside the documents of the store.
@@ -449,11 +456,8 @@ impl Verifier<'_> {
             }
             Err(error) => self.add(FindingKind::IndexDamaged, error),
         }
-        let view = IndexView {
-            segments: folder.segments().to_vec(),
-            hidden: recovery::hidden(&self.snapshot, &self.sessions, covered)?,
-            ..IndexView::default()
-        };
+        let view =
+            IndexView { segments: folder.segments().to_vec(), hidden: self.hidden(covered)?, ..IndexView::default() };
         let mut shown = Vec::new();
         for segment in view.segments() {
             match segment.and_then(|segment| shown_by(&segment, postings)) {

@@ -318,7 +318,7 @@ fn limits_out_of_range_are_errors() {
         fails(&program, 2, &["history", MAIN, "--limit", limit], "limit must be a positive integer, at most 1000");
     }
     for limit in ["ten", "1.5", ""] {
-        fails(&program, 2, &["search", "otter", "--limit", limit], "invalid value");
+        fails(&program, 2, &["search", "otter", "--limit", limit], "give a whole number");
     }
     fails(&program, 2, &["search", "otter", "--limit=-1"], "invalid value");
     fails(&program, 2, &["search", &"x".repeat(4_097)], "at most 4096");
@@ -1021,4 +1021,42 @@ fn an_interrupted_import_goes_on() {
     assert_eq!(second["skipped"], json!(0));
     let status = program.json(0, &["status"]);
     assert_eq!((&status["events"], &status["documents"]), (&json!(count + 1), &json!(count)));
+}
+
+#[test]
+fn the_manual_names_every_command() {
+    let program = Program::new();
+    let said = program.run(&["man"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for command in ["search", "import", "watch", "history", "export", "verify", "reindex", "mcp"] {
+        assert!(said.stdout.contains(&format!(".TH sessions-search-{command} ")), "{command}");
+    }
+    assert!(program.json(0, &["man"])["page"].as_str().unwrap().starts_with(".ie"));
+}
+
+#[test]
+fn context_opens_messages_on_either_side() {
+    let program = Program::new();
+    let lines: String = (0..9).map(|n| message(&format!("m{n}"), "user", &format!("otter {n}")) + "\n").collect();
+    program.run_with_input(&["append", "--session-key", MAIN], lines);
+    let page = program.json(0, &["history", MAIN, "--message-id", "m4", "--context", "2"]);
+    let shown: Vec<&str> =
+        page["messages"].as_array().unwrap().iter().map(|message| message["messageId"].as_str().unwrap()).collect();
+    assert_eq!(shown, ["m2", "m3", "m4", "m5", "m6"]);
+    fails(&program, 2, &["history", MAIN, "--context", "2"], "--message-id");
+    fails(&program, 2, &["history", MAIN, "--message-id", "m4", "--context", "x"], "whole number");
+    // More are listed than shown.
+    assert!(program.run(&["sessions", "--limit", "1"]).stderr.contains("--limit shows more"));
+    assert_eq!(program.run(&["sessions"]).stderr, "");
+    assert_eq!(ids(&program.json(0, &["search", "otter", "--since", "0", "--limit", "100"])).len(), 9);
+}
+
+#[test]
+fn from_searches_with_the_analyzer_that_is_asked_for() {
+    let program = Program::new();
+    let file = program.write("s.jsonl", message("m", "user", "昨晚我们修改了登录服务") + "\n");
+    let file = file.to_str().unwrap();
+    assert_eq!(program.run(&["search", "--from", file, "登录"]).code, 1);
+    assert_eq!(ids(&program.json(0, &["search", "--from", file, "--analyzer", "cjk", "登录"])), ["m"]);
+    fails(&program, 2, &["search", "--analyzer", "cjk", "otter"], "--from");
 }

@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Mcp(McpArgs),
     /// Print what a shell needs to complete commands and options
     Completions(CompletionsArgs),
+    /// Print the manual page, for `man -l -`
+    Man,
     /// Compare index and transcripts both ways; changes nothing
     Verify(VerifyArgs),
     /// Give back the space of what was deleted
@@ -197,15 +199,15 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "K")]
     pub(crate) session_key: Vec<String>,
     /// Hits at most, up to 10,000
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole_number)]
     pub(crate) limit: usize,
     /// Hits to pass over first
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = whole_number)]
     pub(crate) offset: usize,
     /// Only this role
     #[arg(long, value_enum)]
     pub(crate) role: Option<RoleChoice>,
-    /// Only from this time on: RFC 3339, YYYY-MM-DD, milliseconds, or 7d, 24h ago
+    /// Only from this time on: RFC 3339 with its zone, YYYY-MM-DD (UTC), milliseconds, or 7d, 24h ago
     #[arg(long, value_name = "T")]
     pub(crate) since: Option<String>,
     /// Only before this time
@@ -220,6 +222,9 @@ pub(crate) struct SearchArgs {
     /// Search these transcript files without a store of one's own
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Vec<PathBuf>,
+    /// With --from: how texts become words (a store knows what it was made with)
+    #[arg(long, value_enum, requires = "from", default_value_t)]
+    pub(crate) analyzer: AnalyzerChoice,
     /// Wait for background indexing first
     #[arg(long)]
     pub(crate) wait: bool,
@@ -231,6 +236,10 @@ pub(crate) struct SearchArgs {
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) caller: CallerArgs,
+}
+
+fn whole_number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a whole number, such as 20".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -256,10 +265,13 @@ pub(crate) struct HistoryArgs {
     #[arg(long, value_name = "S")]
     pub(crate) session_id: Option<String>,
     /// Messages at most, up to 1,000
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = whole_number)]
     pub(crate) limit: usize,
+    /// Open the conversation this many messages before the message, and as many after it
+    #[arg(long, value_name = "N", value_parser = whole_number, requires = "message_id", conflicts_with = "limit")]
+    pub(crate) context: Option<usize>,
     /// Page back: skip this many of the newest messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(crate) offset: Option<usize>,
     /// Keep tool results
     #[arg(long)]
@@ -274,7 +286,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long)]
     pub(crate) archived: bool,
     /// Sessions at most
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = whole_number)]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) caller: CallerArgs,

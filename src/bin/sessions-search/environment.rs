@@ -55,12 +55,13 @@ fn non_empty(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Reads a time as the program takes it: RFC 3339, YYYY-MM-DD (UTC), whole milliseconds, or an age such as `7d`,
-/// `24h`, `30m` (D18).
+/// Reads a time as the program takes it: RFC 3339, YYYY-MM-DD (UTC), whole milliseconds (0 is the earliest time there
+/// is), or an age such as `7d`, `24h`, `30m` (D18).
 pub(crate) fn parse_time(text: &str) -> Result<Timestamp, Failure> {
     let text = text.trim();
     if let Ok(millis) = text.parse::<i64>() {
-        return Timestamp::from_millis(millis)
+        // 0 is how an unknown time is stored, and no time that anything is known to be of.
+        return Timestamp::from_millis(if millis == 0 { 1 } else { millis })
             .ok_or_else(|| Failure::Input(format!("{text} ms lies outside the years 1970 to 9999")));
     }
     if let Some(age) = parse_age(text) {
@@ -69,7 +70,9 @@ pub(crate) fn parse_time(text: &str) -> Result<Timestamp, Failure> {
             .ok_or_else(|| Failure::Input(format!("{text} ago lies before 1970")));
     }
     Timestamp::parse_iso(text).map_err(|_| {
-        Failure::Input(format!("{text:?} is not a time: give RFC 3339, YYYY-MM-DD, milliseconds, or an age such as 7d"))
+        Failure::Input(format!(
+            "{text:?} is not a time: give RFC 3339 with its zone, YYYY-MM-DD (UTC), milliseconds, or an age such as 7d"
+        ))
     })
 }
 
@@ -97,7 +100,8 @@ mod tests {
         assert_eq!(parse_time("1782864000000").unwrap().as_millis(), 1_782_864_000_000);
         let week = now().as_millis() - parse_time("7d").unwrap().as_millis();
         assert!((604_800_000..604_860_000).contains(&week));
-        for wrong in ["", "d", "soon", "-5", "0", "7y", "2026-13-01", "é"] {
+        assert_eq!(parse_time("0").unwrap().as_millis(), 1);
+        for wrong in ["", "d", "soon", "-5", "7y", "2026-13-01", "é"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }
     }

@@ -72,6 +72,11 @@ impl Output {
         }
     }
 
+    /// The same where leaving it out would make the answer say something else, `--quiet` or not.
+    fn caution(text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
     pub(crate) fn failure(&self, failure: &Failure) {
         print_failure(self.json, failure.status(), failure.text());
     }
@@ -122,7 +127,7 @@ impl Output {
             self.note("there are more hits: raise --limit, or page with --offset");
         }
         if let Some(warning) = &answer.warning {
-            self.note(&format!("note: {}", harmless(warning)));
+            Self::caution(&format!("note: {}", harmless(warning)));
         }
         match answer.reason {
             Some(EmptyReason::NoStore) => self.note("there is no store yet: `sessions-search import PATH` makes one"),
@@ -132,7 +137,7 @@ impl Output {
             Some(EmptyReason::NoVisibleSessions) => {
                 self.note("no sessions here: check --agent and --session-key, or import some");
             }
-            Some(EmptyReason::Indexing) => self.note("nothing found yet: sessions are still being indexed"),
+            Some(EmptyReason::Indexing) => Self::caution("nothing found yet: sessions are still being indexed"),
             Some(_) => self.note("nothing found: every word must stand in one message; try fewer, or --prefix"),
             None => {}
         }
@@ -288,7 +293,7 @@ impl Output {
         indented(text, block.text.as_deref().unwrap_or_default());
     }
 
-    pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
+    pub(crate) fn sessions(&self, list: &SessionList, limit: usize) -> Result<(), Failure> {
         let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
         let mut text = String::new();
         for session in &list.sessions {
@@ -306,6 +311,8 @@ impl Output {
         self.text(&text)?;
         if list.sessions.is_empty() {
             self.note("no sessions");
+        } else if list.sessions.len() == limit {
+            self.note(&format!("{limit} shown; --limit shows more"));
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Status => place.status(),
         Command::Mcp(args) => place.mcp(args),
         Command::Completions(args) => place.completions(args.shell),
+        Command::Man => place.man(),
         Command::Verify(args) => place.verify(args.deep),
         Command::Compact => place.compact(),
         Command::Backup(args) => place.backup(&args.folder, cli.names_agent()),
@@ -90,12 +91,12 @@ impl Place<'_> {
     }
 
     /// Makes the store.
-    fn make(&self, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
+    fn make(&self, root: &Path, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
         let mut options = self.options();
         options.create = true;
         options.analyzer = analyzer.name().to_owned();
         options.redaction = redaction;
-        Engine::open(&self.root, options)
+        Engine::open(root, options)
     }
 
     pub(crate) fn options(&self) -> OpenOptions {
@@ -145,7 +146,9 @@ impl Place<'_> {
         let (redaction, rejected) = chosen_redaction(args.redaction, &args.redact_pattern)?;
         let (engine, created) = match self.open(&self.root, false) {
             Ok(engine) => (engine, false),
-            Err(StoreError::Missing { .. }) => (self.make(args.analyzer.unwrap_or_default(), redaction.clone())?, true),
+            Err(StoreError::Missing { .. }) => {
+                (self.make(&self.root, args.analyzer.unwrap_or_default(), redaction.clone())?, true)
+            }
             Err(other) => return Err(other.into()),
         };
         self.note_rejected(&rejected);
@@ -218,7 +221,7 @@ impl Place<'_> {
         request.check()?;
         let seen_by = self.seen_by(&args.caller)?;
         if !args.from.is_empty() {
-            return self.search_files(&args.from, &request, seen_by.map(|(requester, _)| requester));
+            return self.search_files(args, &request, seen_by.map(|(requester, _)| requester));
         }
         if let Some((requester, stores)) = seen_by {
             return self.search_as(&requester, &stores, &request, args.wait);
@@ -276,13 +279,13 @@ impl Place<'_> {
     /// Searches files through a store that goes away again.
     fn search_files(
         &self,
-        paths: &[PathBuf],
+        args: &SearchArgs,
         request: &SearchRequest,
         requester: Option<Requester>,
     ) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
-        let engine = self.open(folder.path(), true)?;
-        let summary = self.import_into(&engine, paths, &ImportOptions::default())?;
+        let engine = self.make(folder.path(), args.analyzer, Redaction::default())?;
+        let summary = self.import_into(&engine, &args.from, &ImportOptions::default())?;
         if summary.rejected_total > 0 {
             self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
         }
@@ -301,7 +304,7 @@ impl Place<'_> {
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
         request.session_id.clone_from(&args.session_id);
-        request.limit = args.limit;
+        request.limit = args.context.map_or(args.limit, |around| around.saturating_mul(2).saturating_add(1));
         request.offset = args.offset;
         request.include_tools = args.include_tools;
         request.check()?;
@@ -333,7 +336,7 @@ impl Place<'_> {
         if self.output.is_json() {
             self.output.json(&list)?;
         } else {
-            self.output.sessions(&list)?;
+            self.output.sessions(&list, args.limit)?;
         }
         Ok(if list.sessions.is_empty() { NOTHING } else { DONE })
     }

@@ -1,4 +1,4 @@
-//! The commands that look after a store: verify, compact, backup. And the shell's completions.
+//! The commands that look after a store: verify, compact, backup. And the shell's completions, and the manual.
 
 use std::io;
 use std::path::Path;
@@ -115,6 +115,28 @@ impl Place<'_> {
             self.output.json(&Completions { shell: shell.to_string(), script: &script })?;
         } else {
             self.output.text(&script)?;
+        }
+        Ok(DONE)
+    }
+
+    /// Prints the manual page: the program, and each command on a page of its own after it.
+    pub(crate) fn man(&self) -> Result<u8, Failure> {
+        let mut command = Cli::command();
+        command.build();
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            clap_mangen::Man::new(sub.clone()).render(&mut page)?;
+        }
+        let page = String::from_utf8_lossy(&page);
+        if self.output.is_json() {
+            #[derive(Serialize)]
+            struct Manual<'m> {
+                page: &'m str,
+            }
+            self.output.json(&Manual { page: &page })?;
+        } else {
+            self.output.text(&page)?;
         }
         Ok(DONE)
     }
