@@ -36,6 +36,7 @@
 //! - [`reindex`]: a store that gets another analyzer or redaction.
 //! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
+//! - [`terminal`]: what people see, at the widths of their terminals.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //! - [`upkeep`]: verify, compact, backup.
@@ -101,6 +102,7 @@ mod reindex;
 mod requester;
 mod schema;
 mod stores;
+mod terminal;
 mod tools;
 mod tree;
 mod unicode_runs;

@@ -25,6 +25,9 @@ pub(crate) struct Cli {
     /// Print no progress and no notes
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
+    /// How far long commands have come, on standard error
+    #[arg(long, global = true, value_enum, default_value_t = ProgressChoice::Auto, value_name = "HOW")]
+    pub(crate) progress: ProgressChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -41,6 +44,16 @@ pub(crate) enum ColorChoice {
     /// When standard output is a terminal and NO_COLOR is not set
     Auto,
     Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressChoice {
+    /// A bar when standard error is a terminal
+    Auto,
+    /// One JSON object a line, at most two a second, also with --quiet
+    Json,
+    /// Nothing
     Never,
 }
 

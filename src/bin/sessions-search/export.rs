@@ -10,8 +10,8 @@ use sessions_search::{
 
 use crate::args::{ExportArgs, ExportFormatChoice};
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
-use crate::import::progress_bar;
 use crate::output::{counted, harmless};
+use crate::progress::At;
 use crate::run::Place;
 use crate::upkeep::agents;
 
@@ -72,13 +72,10 @@ impl Place<'_> {
     }
 
     fn export_to_folder(&self, folder: &Path, options: &ExportOptions, names_agent: bool) -> Result<u8, Failure> {
-        let bar = self.output.shows_progress().then(progress_bar);
+        let mut bar = self.output.progress("export");
         let mut progress = |at: &ExportProgress| {
-            if let Some(bar) = &bar {
-                bar.set_length(at.total_bytes);
-                bar.set_position(at.bytes);
-                bar.set_message(format!("{} of {} sessions", at.sessions, at.total_sessions));
-            }
+            let detail = format!("{} of {} sessions", at.sessions, at.total_sessions);
+            bar.at(At { done: at.bytes, total: at.total_bytes, unit: "bytes", detail });
         };
         let mut exported = Vec::new();
         for agent in self.agents_to_export(options, names_agent)? {
@@ -93,9 +90,7 @@ impl Place<'_> {
             })?;
             exported.push(ExportedAgent { agent: agent.as_str().to_owned(), summary });
         }
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
+        drop(bar);
         if exported.is_empty() {
             return Err(self.nothing_to_export(options));
         }

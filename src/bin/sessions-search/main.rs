@@ -1,6 +1,7 @@
 //! The program: arguments in, one answer out. Uses the library's public API only.
 //!
-//! `args` is the command line as typed, `run`, `export` and `upkeep` what it means, `output` how people and programs read the answer.
+//! `args` is the command line as typed, `run`, `export` and `upkeep` what it means, `output` how people and programs read the answer,
+//! `wrapping` where its lines are broken, `progress` what is said meanwhile.
 //! Clock, environment and current folder are read here and nowhere else.
 
 mod args;
@@ -12,8 +13,10 @@ mod import;
 mod interrupt;
 mod mcp;
 mod output;
+mod progress;
 mod run;
 mod upkeep;
+mod wrapping;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;

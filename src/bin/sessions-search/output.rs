@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::ops::Range;
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -10,8 +11,10 @@ use sessions_search::{
     StatusReport, Timestamp,
 };
 
-use crate::args::{Cli, ColorChoice};
+use crate::args::{Cli, ColorChoice, ProgressChoice};
 use crate::failure::Failure;
+use crate::progress::{Progress, Shown};
+use crate::wrapping::{broken, columns, width};
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -24,6 +27,9 @@ pub(crate) struct Output {
     json: bool,
     color: bool,
     quiet: bool,
+    progress: Shown,
+    /// Lines are broken to be no wider.
+    columns: Option<usize>,
 }
 
 /// What stands on standard output when a command fails and JSON was asked for.
@@ -53,16 +59,26 @@ impl Output {
                 io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             }
         };
-        Self { json: cli.json, color, quiet: cli.quiet }
+        let progress = match cli.progress {
+            ProgressChoice::Json => Shown::AsJson,
+            ProgressChoice::Auto if !cli.quiet && io::stderr().is_terminal() => Shown::OnTerminal,
+            ProgressChoice::Auto | ProgressChoice::Never => Shown::Nowhere,
+        };
+        Self { json: cli.json, color, quiet: cli.quiet, progress, columns: columns() }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether a progress bar would be seen and is wanted.
-    pub(crate) fn shows_progress(&self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+    /// What becomes of progress.
+    pub(crate) fn progress_shown(&self) -> Shown {
+        self.progress
+    }
+
+    /// Begins a phase that may take long; it ends when what is given is dropped.
+    pub(crate) fn progress(&self, phase: &str) -> Progress {
+        Progress::new(self.progress, phase)
     }
 
     /// One line for people, on standard error.
@@ -145,16 +161,12 @@ impl Output {
     }
 
     fn hit(&self, text: &mut String, hit: &Hit, program: Option<&str>) {
-        let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
+        let (dim, reset) = (self.style(DIM), self.style(RESET));
         let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
-        let _ = writeln!(
-            text,
-            "{bold}{}{reset}  {role}{}{reset}  {}",
-            local_time(hit.timestamp),
-            hit.role.as_str(),
-            one_line(name)
-        );
-        let mut line = String::from("  ");
+        let head = [(BOLD, local_time(hit.timestamp)), (ROLE, hit.role.as_str().to_owned()), ("", one_line(name))];
+        self.fields(text, &head);
+        let mut line = String::new();
+        let mut marks = Vec::new();
         let mut done = 0;
         for range in &hit.highlights {
             let (Some(before), Some(word)) = (hit.snippet.get(done..range.start), hit.snippet.get(range.clone()))
@@ -162,11 +174,13 @@ impl Output {
                 continue;
             };
             line.push_str(&one_line(before));
-            let _ = write!(line, "{}{}{reset}", self.style(MATCH), one_line(word));
+            let start = line.len();
+            line.push_str(&one_line(word));
+            marks.push(start..line.len());
             done = range.end;
         }
         line.push_str(&one_line(hit.snippet.get(done..).unwrap_or_default()));
-        let _ = writeln!(text, "{line}");
+        self.indented(text, &line, &marks);
         if let Some(explanation) = &hit.explain {
             let _ = writeln!(
                 text,
@@ -184,6 +198,59 @@ impl Output {
             );
         }
         text.push('\n');
+    }
+
+    /// What stands beside each other where there is room, else below, set in. No field is broken: it may be an id.
+    fn fields(&self, to: &mut String, fields: &[(&str, String)]) {
+        let mut used = 0;
+        for (style, field) in fields.iter().filter(|(_, field)| !field.is_empty()) {
+            let taken = width(field) + 2;
+            if used == 0 {
+                used = taken - 2;
+            } else if self.columns.is_some_and(|columns| used + taken > columns) {
+                to.push_str("\n  ");
+                used = taken;
+            } else {
+                to.push_str("  ");
+                used += taken;
+            }
+            let reset = if style.is_empty() { "" } else { RESET };
+            let _ = write!(to, "{}{field}{}", self.style(style), self.style(reset));
+        }
+        to.push('\n');
+    }
+
+    /// Lines of a message, set in below its head.
+    fn lines(&self, to: &mut String, text: &str) {
+        for line in text.lines() {
+            self.indented(to, &harmless(line), &[]);
+        }
+    }
+
+    /// One line of text, set in, broken where it is too long, with what matched in colour.
+    fn indented(&self, to: &mut String, text: &str, marks: &[Range<usize>]) {
+        let whole = Range { start: 0, end: text.len() };
+        let lines = self.columns.map_or_else(|| vec![whole], |columns| broken(text, columns - 2));
+        for line in lines {
+            to.push_str("  ");
+            let mut done = line.start;
+            for mark in marks {
+                let (start, end) = (mark.start.max(done), mark.end.min(line.end));
+                if start < end {
+                    let _ = write!(
+                        to,
+                        "{}{}{}{}",
+                        &text[done..start],
+                        self.style(MATCH),
+                        &text[start..end],
+                        self.style(RESET)
+                    );
+                    done = end;
+                }
+            }
+            to.push_str(&text[done..line.end]);
+            to.push('\n');
+        }
     }
 
     pub(crate) fn import(&self, summary: &ImportSummary) -> Result<(), Failure> {
@@ -245,7 +312,8 @@ impl Output {
         self.text(&text)
     }
 
-    pub(crate) fn history(&self, page: &HistoryAnswer) -> Result<(), Failure> {
+    /// `program` is how this program is called on the same store and eyes, where that is known.
+    pub(crate) fn history(&self, page: &HistoryAnswer, program: Option<&str>) -> Result<(), Failure> {
         let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
         let mut text = String::new();
         let _ = writeln!(
@@ -267,7 +335,7 @@ impl Output {
                 self.block(&mut text, block);
             }
             if message.blocks.is_none() {
-                indented(&mut text, &message.text);
+                self.lines(&mut text, &message.text);
             }
         }
         self.text(&text)?;
@@ -277,7 +345,10 @@ impl Output {
             self.note("no messages");
         }
         if let (Some(true), Some(next)) = (page.has_more, page.next_offset) {
-            self.note(&format!("older messages: add --offset {next}"));
+            match program {
+                Some(program) => self.note(&format!("older messages: {program} --offset {next}")),
+                None => self.note(&format!("older messages: add --offset {next}")),
+            }
         }
         Ok(())
     }
@@ -290,23 +361,21 @@ impl Output {
             let _ =
                 writeln!(text, "  {}[{}{name}{bytes}]{}", self.style(DIM), harmless(&block.kind), self.style(RESET));
         }
-        indented(text, block.text.as_deref().unwrap_or_default());
+        self.lines(text, block.text.as_deref().unwrap_or_default());
     }
 
     pub(crate) fn sessions(&self, list: &SessionList, limit: usize) -> Result<(), Failure> {
-        let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
         let mut text = String::new();
         for session in &list.sessions {
-            let _ = writeln!(
-                text,
-                "{bold}{}{reset}  {}  {dim}{}{reset}  {}{}{}",
-                local_time(session.updated_at),
-                one_line(session.session_key.as_str()),
-                one_line(session.session_id.as_str()),
-                counted(session.messages, "message"),
-                session.label.as_deref().map(|label| format!("  {}", one_line(label))).unwrap_or_default(),
-                if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
-            );
+            let fields = [
+                (BOLD, local_time(session.updated_at)),
+                ("", one_line(session.session_key.as_str())),
+                (DIM, one_line(session.session_id.as_str())),
+                ("", counted(session.messages, "message")),
+                ("", session.label.as_deref().map(one_line).unwrap_or_default()),
+                (DIM, if session.archived { "archived".to_owned() } else { String::new() }),
+            ];
+            self.fields(&mut text, &fields);
         }
         self.text(&text)?;
         if list.sessions.is_empty() {
@@ -357,13 +426,6 @@ fn local_time(time: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(time.as_millis()) {
         Ok(instant) if time.is_known() => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
         _ => "unknown time    ".to_owned(),
-    }
-}
-
-/// Lines of a message, set in below its head.
-fn indented(to: &mut String, text: &str) {
-    for line in text.lines() {
-        let _ = writeln!(to, "  {}", harmless(line));
     }
 }
 

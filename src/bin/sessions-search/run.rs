@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::environment::{now, parse_time, store_root};
 use crate::failure::{DONE, Failure, NOTHING, USAGE};
 use crate::mcp::Server;
 use crate::output::{Output, counted, shell_word};
+use crate::progress::{At, Shown, repairing};
 
 /// What `rekey`, `archive` and `unarchive` changed.
 #[derive(serde::Serialize)]
@@ -30,6 +32,12 @@ struct ChangedSessions {
 
 /// How long a search that met unfinished indexing works on after its answer.
 const WORK_ON: Duration = Duration::from_secs(2);
+
+/// What `history --limit` is when it is not given.
+const DEFAULT_PAGE: usize = 50;
+
+/// How often a wait says how far it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
@@ -103,10 +111,9 @@ impl Place<'_> {
         let mut options = OpenOptions::default();
         options.agent = self.agent.clone();
         options.owner = Some(format!("process {} (sessions-search)", std::process::id()));
-        if self.output.shows_progress() {
-            options.repairing = Some(std::sync::Arc::new(|share| {
-                let _ = write!(io::stderr(), "\rrepairing after a crash: {:3.0} %", share * 100.0);
-            }));
+        let shown = self.output.progress_shown();
+        if shown != Shown::Nowhere {
+            options.repairing = Some(Arc::new(move |share| repairing(shown, share)));
         }
         options
     }
@@ -197,7 +204,7 @@ impl Place<'_> {
             request.redaction = Some(redaction);
         }
         let sessions = engine.reindex(&request)?;
-        let is_done = engine.wait_for_indexing(if args.wait { Duration::MAX } else { WORK_ON });
+        let is_done = if args.wait { self.wait_for_end(&engine) } else { engine.wait_for_indexing(WORK_ON) };
         let pending = if is_done { 0 } else { engine.status()?.pending.len() as u64 };
         let (analyzer, redaction) = (engine.analyzer(), on_or_off(&engine.redaction()));
         self.close(engine);
@@ -230,7 +237,7 @@ impl Place<'_> {
             self.note_missing();
             return self.answer(&SearchAnswer::no_store(), None);
         };
-        if args.wait && !engine.wait_for_indexing(Duration::MAX) {
+        if args.wait && !self.wait_for_end(&engine) {
             self.output.note("note: indexing is not done yet");
         }
         let answer = engine.search(&request)?;
@@ -249,11 +256,11 @@ impl Place<'_> {
         request: &SearchRequest,
         wait: bool,
     ) -> Result<u8, Failure> {
-        let wait_for = |timeout| match stores.engine(requester.agent()) {
-            Ok(Some(engine)) => engine.wait_for_indexing(timeout),
+        let wait_for = |wait: &dyn Fn(&Engine) -> bool| match stores.engine(requester.agent()) {
+            Ok(Some(engine)) => wait(&engine),
             _ => true,
         };
-        if wait && !wait_for(Duration::MAX) {
+        if wait && !wait_for(&|engine| self.wait_for_end(engine)) {
             self.output.note("note: indexing is not done yet");
         }
         let answer = stores.search_as(requester, request)?;
@@ -262,9 +269,22 @@ impl Place<'_> {
         }
         let code = self.answer(&answer, None)?;
         if answer.indexing {
-            wait_for(WORK_ON);
+            wait_for(&|engine| engine.wait_for_indexing(WORK_ON));
         }
         Ok(code)
+    }
+
+    /// Waits until everything is indexed, however long it takes, and says how far it is.
+    fn wait_for_end(&self, engine: &Engine) -> bool {
+        let mut progress = self.output.progress("index");
+        while progress.is_shown() && !engine.wait_for_indexing(LOOK_AGAIN) {
+            let Ok(status) = engine.status() else { break };
+            let pending = status.pending.len() as u64;
+            let messages: u64 = status.pending.iter().map(|session| session.documents).sum();
+            let detail = format!("sessions, {messages} messages of the next");
+            progress.at(At { done: status.sessions - pending, total: status.sessions, unit: "sessions", detail });
+        }
+        engine.wait_for_indexing(Duration::MAX)
     }
 
     fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
@@ -308,18 +328,35 @@ impl Place<'_> {
         request.offset = args.offset;
         request.include_tools = args.include_tools;
         request.check()?;
+        let mut again = None;
         let page = if let Some((requester, stores)) = self.seen_by(&args.caller)? {
             stores.history_as(&requester, &request)?.into_inner()
         } else {
+            again = Some(self.history_again(args));
             let engine = self.open_existing()?.ok_or_else(|| self.no_session(&args.key))?;
             engine.history(&request)?
         };
         if self.output.is_json() {
             self.output.json(&page)?;
         } else {
-            self.output.history(&page)?;
+            self.output.history(&page, again.as_deref())?;
         }
         Ok(if page.anchor_not_found() || page.messages.is_empty() { NOTHING } else { DONE })
+    }
+
+    /// The command that gives another page of the same conversation, but for the page.
+    fn history_again(&self, args: &HistoryArgs) -> String {
+        let mut again = format!("{} history {}", self.call, shell_word(&args.key));
+        if let Some(session_id) = &args.session_id {
+            again += &format!(" --session-id {}", shell_word(session_id));
+        }
+        if args.limit != DEFAULT_PAGE {
+            again += &format!(" --limit {}", args.limit);
+        }
+        if args.include_tools {
+            again += " --include-tools";
+        }
+        again
     }
 
     fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {

@@ -2,10 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use clap::CommandFactory as _;
-use indicatif::ProgressBar;
 use serde::Serialize;
 use sessions_search::{AgentId, Compacted, Engine, FindingKind, StoreError, VerifyReport};
 
@@ -18,7 +16,7 @@ impl Place<'_> {
     /// Looks the store over; what opening it would mend is left as it is.
     pub(crate) fn verify(&self, deep: bool) -> Result<u8, Failure> {
         let report = {
-            let _waiting = self.waiting("comparing index and transcripts");
+            let _waiting = self.output.progress("verify");
             Engine::verify(&self.root, &self.options(), deep)
         };
         let report = match report {
@@ -63,7 +61,7 @@ impl Place<'_> {
 
     /// Compacts an open store, with a sign of life.
     pub(crate) fn compacted(&self, engine: &Engine) -> Result<Compacted, Failure> {
-        let _waiting = self.waiting("writing the store anew");
+        let _waiting = self.output.progress("compact");
         Ok(engine.compact()?)
     }
 
@@ -79,7 +77,7 @@ impl Place<'_> {
                 Err(StoreError::Missing { .. }) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let _waiting = self.waiting(&format!("copying agent {agent}"));
+            let _waiting = self.output.progress("backup");
             copied.push(Copied { agent: agent.as_str().to_owned(), bytes: engine.backup(folder)? });
         }
         if copied.is_empty() {
@@ -139,26 +137,6 @@ impl Place<'_> {
             self.output.text(&page)?;
         }
         Ok(DONE)
-    }
-
-    /// A spinner that goes when it is dropped.
-    fn waiting(&self, what: &str) -> Waiting {
-        Waiting(self.output.shows_progress().then(|| {
-            let bar = ProgressBar::new_spinner().with_message(what.to_owned());
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        }))
-    }
-}
-
-/// Something that takes a while.
-struct Waiting(Option<ProgressBar>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
     }
 }
 
