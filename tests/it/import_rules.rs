@@ -192,8 +192,22 @@ fn the_program_uses_the_public_interface_only() {
             assert!(!line.contains("__internal"), "{}:{}", source.path, i + 1);
         }
         for (line, named) in named_parts(source) {
-            let own =
-                ["args", "caller", "environment", "failure", "import", "interrupt", "mcp", "output", "run", "upkeep"];
+            let own = [
+                "args",
+                "caller",
+                "environment",
+                "failure",
+                "import",
+                "interrupt",
+                "mcp",
+                "output",
+                "progress",
+                "run",
+                "screen",
+                "search",
+                "text",
+                "upkeep",
+            ];
             assert!(own.contains(&named.as_str()), "{}:{line}: {named}", source.path);
         }
     }

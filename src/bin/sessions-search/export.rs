@@ -10,9 +10,9 @@ use sessions_search::{
 
 use crate::args::{ExportArgs, ExportFormatChoice};
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
-use crate::import::progress_bar;
-use crate::output::{counted, harmless};
+use crate::progress::At;
 use crate::run::Place;
+use crate::text::{counted, harmless, sized};
 use crate::upkeep::agents;
 
 /// What was written, of all agents.
@@ -64,7 +64,7 @@ impl Place<'_> {
     fn open_agent(&self, agent: &AgentId) -> Result<Option<Engine>, Failure> {
         let mut options = self.options();
         options.agent = agent.clone();
-        match Engine::open(&self.root, options) {
+        match self.open_with(&self.root, options) {
             Ok(engine) => Ok(Some(engine)),
             Err(StoreError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
@@ -72,18 +72,15 @@ impl Place<'_> {
     }
 
     fn export_to_folder(&self, folder: &Path, options: &ExportOptions, names_agent: bool) -> Result<u8, Failure> {
-        let bar = self.output.shows_progress().then(progress_bar);
-        let mut progress = |at: &ExportProgress| {
-            if let Some(bar) = &bar {
-                bar.set_length(at.total_bytes);
-                bar.set_position(at.bytes);
-                bar.set_message(format!("{} of {} sessions", at.sessions, at.total_sessions));
-            }
+        let mut progress = self.output.progress("export", "bytes");
+        let mut report = |at: &ExportProgress| {
+            let counts = vec![("session", at.sessions), ("event", at.events)];
+            progress.report(At { done: at.bytes, total: at.total_bytes, counts });
         };
         let mut exported = Vec::new();
         for agent in self.agents_to_export(options, names_agent)? {
             let Some(engine) = self.open_agent(&agent)? else { continue };
-            let summary = engine.export(folder, options, &mut progress);
+            let summary = engine.export(folder, options, &mut report);
             let summary = summary.map_err(|error| {
                 let failure = Failure::from(error);
                 match exported.last() {
@@ -93,9 +90,7 @@ impl Place<'_> {
             })?;
             exported.push(ExportedAgent { agent: agent.as_str().to_owned(), summary });
         }
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
+        progress.finish();
         if exported.is_empty() {
             return Err(self.nothing_to_export(options));
         }
@@ -127,8 +122,8 @@ impl Place<'_> {
             for ExportedAgent { agent, summary } in &exported.agents {
                 let (sessions, events) = (counted(summary.sessions, "session"), counted(summary.events, "event"));
                 let files = counted(summary.files, "file");
-                self.output
-                    .text(&format!("agent {agent}: {sessions}, {events}, {files}, {} bytes\n", summary.bytes))?;
+                let bytes = sized(summary.bytes);
+                self.output.text(&format!("agent {agent}: {sessions}, {events}, {files}, {bytes}\n"))?;
             }
         }
         let unreadable = exported.agents.iter().map(|agent| self.note_unreadable(&agent.summary)).sum::<u64>();

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use sessions_search::{Engine, ImportError, ImportFormat, ImportOptions, ImportPreview, ImportProgress, ImportSummary};
 
 use crate::args::{FormatChoice, ImportArgs, ImportChoice, WatchArgs};
 use crate::environment::{now, transcript_places};
 use crate::failure::{DONE, Failure, INTERRUPTED, IO, NOTHING};
 use crate::interrupt::{on_interrupt, sleep};
+use crate::progress::At;
 use crate::run::Place;
 
 impl Place<'_> {
@@ -48,19 +48,14 @@ impl Place<'_> {
         paths: &[PathBuf],
         options: &ImportOptions,
     ) -> Result<ImportSummary, Failure> {
-        let bar = self.output.shows_progress().then(progress_bar);
-        let mut progress = |at: &ImportProgress| {
-            if let Some(bar) = &bar {
-                bar.set_length(at.total_bytes);
-                bar.set_position(at.bytes);
-                bar.set_message(format!("{} files, {} events", at.files, at.events));
-            }
+        let mut progress = self.output.progress("import", "bytes");
+        let mut report = |at: &ImportProgress| {
+            let counts = vec![("file", at.files), ("event", at.events)];
+            progress.report(At { done: at.bytes, total: at.total_bytes, counts });
         };
-        let summary = engine.import(paths, options, now(), &mut progress);
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
-        Ok(summary?)
+        let summary = engine.import(paths, options, now(), &mut report)?;
+        progress.finish();
+        Ok(summary)
     }
 
     /// Lists what an import would take.
@@ -153,14 +148,4 @@ fn options_of(choice: &ImportChoice) -> ImportOptions {
     options.revive = choice.revive;
     options.include_deleted = choice.include_deleted;
     options
-}
-
-pub(crate) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}")
-    {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

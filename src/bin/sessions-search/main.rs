@@ -1,8 +1,10 @@
 //! The program: arguments in, one answer out. Uses the library's public API only.
 //!
-//! `args` is the command line as typed, `run`, `export` and `upkeep` what it means, `output` how people and programs read the answer.
+//! `args` is the command line as typed, `run`, `append`, `search`, `import`, `export` and `upkeep` what it means, `output` and `progress` how
+//! people and programs read the answer, `text` and `screen` what a terminal makes of it.
 //! Clock, environment and current folder are read here and nowhere else.
 
+mod append;
 mod args;
 mod caller;
 mod environment;
@@ -12,7 +14,11 @@ mod import;
 mod interrupt;
 mod mcp;
 mod output;
+mod progress;
 mod run;
+mod screen;
+mod search;
+mod text;
 mod upkeep;
 
 use std::panic::AssertUnwindSafe;

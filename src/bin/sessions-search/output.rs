@@ -3,27 +3,51 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use jiff::tz::TimeZone;
 use serde::Serialize;
 use sessions_search::{
     EmptyReason, HeldStatus, HistoryAnswer, HistoryBlock, Hit, ImportPreview, ImportSummary, SearchAnswer, SessionList,
-    StatusReport, Timestamp,
+    StatusReport,
 };
 
-use crate::args::{Cli, ColorChoice};
+use crate::args::{Cli, ColorChoice, ProgressChoice};
 use crate::failure::Failure;
+use crate::progress::{Audience, Progress};
+use crate::screen;
+use crate::text::{
+    RESET, Span, clipped, columns, counted, harmless, local_time, one_line, set_in, shell_option, shell_word, sized,
+};
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const MATCH: &str = "\x1b[1;33m";
 const ROLE: &str = "\x1b[36m";
-const RESET: &str = "\x1b[0m";
 
 /// How this call prints.
 pub(crate) struct Output {
     json: bool,
     color: bool,
     quiet: bool,
+    progress: ProgressChoice,
+    /// Columns that lines are set to; `None` leaves them whole.
+    width: Option<usize>,
+}
+
+/// How the program is called to work at the same place, on the same eyes: for commands that are printed.
+pub(crate) struct Call {
+    pub(crate) program: String,
+    /// The options that say on whose eyes.
+    pub(crate) eyes: String,
+}
+
+impl Call {
+    /// The command that opens a conversation, with further options.
+    pub(crate) fn history(&self, key: &str, options: &str) -> String {
+        let Self { program, eyes } = self;
+        if key.starts_with('-') {
+            return format!("{program} history{options}{eyes} -- {}", shell_word(key));
+        }
+        format!("{program} history {}{options}{eyes}", shell_word(key))
+    }
 }
 
 /// What stands on standard output when a command fails and JSON was asked for.
@@ -53,28 +77,38 @@ impl Output {
                 io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             }
         };
-        Self { json: cli.json, color, quiet: cli.quiet }
+        Self { json: cli.json, color, quiet: cli.quiet, progress: cli.progress, width: screen::width() }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether a progress bar would be seen and is wanted.
-    pub(crate) fn shows_progress(&self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+    /// Work that may take a while; `unit` is what is counted of it.
+    pub(crate) fn progress(&self, phase: &str, unit: &'static str) -> Progress {
+        Progress::new(self.audience(), phase, unit)
+    }
+
+    /// Who is told how far work is.
+    pub(crate) fn audience(&self) -> Audience {
+        match self.progress {
+            ProgressChoice::Json => Audience::Program,
+            ProgressChoice::Auto if !self.quiet && io::stderr().is_terminal() => Audience::Person,
+            ProgressChoice::Auto | ProgressChoice::Never => Audience::Nobody,
+        }
     }
 
     /// One line for people, on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{text}");
+            self.caution(text);
         }
     }
 
     /// The same where leaving it out would make the answer say something else, `--quiet` or not.
-    fn caution(text: &str) {
-        let _ = writeln!(io::stderr(), "{text}");
+    #[expect(clippy::unused_self, reason = "one way to speak")]
+    pub(crate) fn caution(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{}", harmless(text));
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
@@ -95,93 +129,110 @@ impl Output {
         Ok(())
     }
 
+    /// The same, through a pager where it is higher than the screen.
+    fn page(&self, text: &str) -> Result<(), Failure> {
+        if screen::paged(text) { Ok(()) } else { self.text(text) }
+    }
+
+    /// The head of a hit, message or session: its time, a word, and a name as far as there is room.
+    fn head(&self, to: &mut String, time: &str, style: &str, word: &str, name: &str) {
+        let (bold, reset) = (self.style(BOLD), self.style(RESET));
+        let (style, end) = if style.is_empty() { ("", "") } else { (style, reset) };
+        let taken = columns(time) + 2 + columns(word) + 2;
+        let name = clipped(name, self.width.map(|width| width.saturating_sub(taken).max(8)));
+        let between = if name.is_empty() { "" } else { "  " };
+        let _ = writeln!(to, "{bold}{time}{reset}  {style}{word}{end}{between}{name}");
+    }
+
     fn style<'s>(&self, code: &'s str) -> &'s str {
         if self.color { code } else { "" }
     }
 
-    /// `program` is how this program is called on the same store; `None` where there is nothing to open.
-    pub(crate) fn search(&self, answer: &SearchAnswer, program: Option<&str>) -> Result<(), Failure> {
+    /// `call` opens what is found; `None` where there is nothing to open. `why` is what is known of an empty answer.
+    pub(crate) fn search(&self, answer: &SearchAnswer, call: Option<&Call>, why: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for hit in &answer.results {
-            self.hit(&mut text, hit, program);
+            self.hit(&mut text, hit, call);
         }
         if let Some(explanation) = &answer.explain {
             let _ = writeln!(
                 text,
-                "{} messages, {:.1} words on average",
-                explanation.documents, explanation.average_length
+                "{}, {:.1} words on average",
+                counted(explanation.documents, "message"),
+                explanation.average_length
             );
             for piece in &explanation.pieces {
                 let _ = writeln!(
                     text,
-                    "  {}: in {} messages, weight {:.6}, tokens {}",
+                    "  {}: in {}, weight {:.6}, tokens {}",
                     harmless(&piece.piece),
-                    piece.n,
+                    counted(piece.n, "message"),
                     piece.idf,
                     harmless(&piece.tokens.join(" "))
                 );
             }
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if answer.truncated {
             self.note("there are more hits: raise --limit, or page with --offset");
         }
         if let Some(warning) = &answer.warning {
-            Self::caution(&format!("note: {}", harmless(warning)));
+            self.caution(&format!("note: {}", harmless(warning)));
         }
         match answer.reason {
-            Some(EmptyReason::NoStore) => self.note("there is no store yet: `sessions-search import PATH` makes one"),
+            Some(EmptyReason::NoStore) => {
+                self.note(
+                    "there is no store yet: `import PATH` makes one, `import --discover` lists what there is to import",
+                );
+            }
             Some(EmptyReason::NoSearchableWords) => {
                 self.note("nothing to search for: give at least one word with a letter or digit");
             }
             Some(EmptyReason::NoVisibleSessions) => {
                 self.note("no sessions here: check --agent and --session-key, or import some");
             }
-            Some(EmptyReason::Indexing) => Self::caution("nothing found yet: sessions are still being indexed"),
+            Some(EmptyReason::Indexing) => self.caution("nothing found yet: sessions are still being indexed"),
+            Some(EmptyReason::NoMatch) if why.is_some() => {
+                self.note(&format!("nothing found: {}", why.unwrap_or_default()));
+            }
             Some(_) => self.note("nothing found: every word must stand in one message; try fewer, or --prefix"),
             None => {}
         }
         Ok(())
     }
 
-    fn hit(&self, text: &mut String, hit: &Hit, program: Option<&str>) {
-        let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
+    fn hit(&self, text: &mut String, hit: &Hit, call: Option<&Call>) {
+        let (dim, reset) = (self.style(DIM), self.style(RESET));
         let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
-        let _ = writeln!(
-            text,
-            "{bold}{}{reset}  {role}{}{reset}  {}",
-            local_time(hit.timestamp),
-            hit.role.as_str(),
-            one_line(name)
-        );
-        let mut line = String::from("  ");
+        self.head(text, &local_time(hit.timestamp), self.style(ROLE), hit.role.as_str(), &one_line(name));
+        let mut parts: Vec<(String, &str)> = Vec::new();
         let mut done = 0;
         for range in &hit.highlights {
             let (Some(before), Some(word)) = (hit.snippet.get(done..range.start), hit.snippet.get(range.clone()))
             else {
                 continue;
             };
-            line.push_str(&one_line(before));
-            let _ = write!(line, "{}{}{reset}", self.style(MATCH), one_line(word));
+            parts.push((one_line(before), ""));
+            parts.push((one_line(word), self.style(MATCH)));
             done = range.end;
         }
-        line.push_str(&one_line(hit.snippet.get(done..).unwrap_or_default()));
-        let _ = writeln!(text, "{line}");
+        parts.push((one_line(hit.snippet.get(done..).unwrap_or_default()), ""));
+        let spans: Vec<Span<'_>> = parts.iter().map(|(text, style)| Span { text, style }).collect();
+        set_in(text, &spans, self.width);
         if let Some(explanation) = &hit.explain {
             let _ = writeln!(
                 text,
-                "  {dim}score {:.6}, {} words, counts {:?}{reset}",
-                hit.score, explanation.length, explanation.f
+                "  {dim}score {:.6}, {}, counts {:?}{reset}",
+                hit.score,
+                counted(explanation.length.into(), "word"),
+                explanation.f
             );
         }
-        if let Some(program) = program {
-            let _ = writeln!(
-                text,
-                "  {dim}{program} history {} --session-id {} --message-id {}{reset}",
-                shell_word(hit.session_key.as_str()),
-                shell_word(hit.session_id.as_str()),
-                shell_word(hit.message_id.as_str())
-            );
+        if let Some(call) = call {
+            let place = shell_option("--session-id", hit.session_id.as_str())
+                + &shell_option("--message-id", hit.message_id.as_str());
+            // In one line whatever the width: it is there to be copied.
+            let _ = writeln!(text, "  {dim}{}{reset}", call.history(hit.session_key.as_str(), &place));
         }
         text.push('\n');
     }
@@ -232,54 +283,66 @@ impl Output {
             let (sessions, files) = (counted(place.sessions, "session"), counted(place.files, "file"));
             let _ = writeln!(
                 text,
-                "{}  {} of agent {}: {sessions} in {files}, {} bytes",
+                "{}  {} of agent {}: {sessions} in {files}, {}",
                 harmless(&place.path),
                 place.format,
                 place.agent,
-                place.bytes
+                sized(place.bytes)
             );
         }
         let (sessions, files) = (counted(preview.sessions, "session"), counted(preview.files, "file"));
         let skipped = counted(preview.files_skipped.len() as u64, "file");
-        let _ = writeln!(text, "{sessions} in {files}, {} bytes; {skipped} would be skipped", preview.bytes);
+        let _ = writeln!(text, "{sessions} in {files}, {}; {skipped} would be skipped", sized(preview.bytes));
         self.text(&text)
     }
 
     pub(crate) fn history(&self, page: &HistoryAnswer) -> Result<(), Failure> {
-        let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
+        let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
         let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "{bold}{}{reset} {dim}({}){reset}",
-            harmless(&page.session_key),
-            harmless(page.session_id.as_deref().unwrap_or("no window"))
-        );
+        let (key, id) = (one_line(&page.session_key), one_line(page.session_id.as_deref().unwrap_or("no window")));
+        let is_wide = self.width.is_none_or(|width| columns(&key) + columns(&id) + 3 <= width);
+        let between = if is_wide { " " } else { "\n  " };
+        let _ = writeln!(text, "{bold}{key}{reset}{between}{dim}({id}){reset}");
         for message in &page.messages {
             let here = page.anchor_id.is_some() && page.anchor_id == message.message_id;
-            let _ = writeln!(
-                text,
-                "\n{bold}{}{reset}  {role}{}{reset}{}",
-                local_time(message.timestamp),
-                harmless(&message.role),
-                if here { format!("  {}← here{reset}", self.style(MATCH)) } else { String::new() }
-            );
+            text.push('\n');
+            let role = one_line(&message.role);
+            if here {
+                let head = format!("{bold}{}{reset}", local_time(message.timestamp));
+                let (role_style, mark) = (self.style(ROLE), self.style(MATCH));
+                let _ = writeln!(text, "{head}  {role_style}{role}{reset}  {mark}← here{reset}");
+            } else {
+                self.head(&mut text, &local_time(message.timestamp), self.style(ROLE), &role, "");
+            }
             for block in message.blocks.iter().flatten() {
                 self.block(&mut text, block);
             }
             if message.blocks.is_none() {
-                indented(&mut text, &message.text);
+                self.lines(&mut text, &message.text);
             }
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if page.anchor_not_found() {
-            self.note("that message is not on the session's active path");
+            self.note("that message is not on the session's active path: it was rewound, or is of another session");
         } else if page.messages.is_empty() {
             self.note("no messages");
         }
-        if let (Some(true), Some(next)) = (page.has_more, page.next_offset) {
-            self.note(&format!("older messages: add --offset {next}"));
+        if page.content_truncated || page.dropped_messages > 0 {
+            let dropped = if page.dropped_messages > 0 {
+                format!("; {} left out", counted(page.dropped_messages as u64, "message"))
+            } else {
+                String::new()
+            };
+            self.note(&format!("long texts are cut{dropped}: `export` writes them whole"));
         }
         Ok(())
+    }
+
+    /// Lines of a message, set in below its head.
+    fn lines(&self, to: &mut String, text: &str) {
+        for line in text.lines() {
+            set_in(to, &[Span { text: &harmless(line), style: "" }], self.width);
+        }
     }
 
     /// A block that is text as text, any other with its type and name before it.
@@ -290,125 +353,73 @@ impl Output {
             let _ =
                 writeln!(text, "  {}[{}{name}{bytes}]{}", self.style(DIM), harmless(&block.kind), self.style(RESET));
         }
-        indented(text, block.text.as_deref().unwrap_or_default());
+        self.lines(text, block.text.as_deref().unwrap_or_default());
     }
 
-    pub(crate) fn sessions(&self, list: &SessionList, limit: usize) -> Result<(), Failure> {
-        let (bold, dim, reset) = (self.style(BOLD), self.style(DIM), self.style(RESET));
+    pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
+        let (dim, reset) = (self.style(DIM), self.style(RESET));
         let mut text = String::new();
         for session in &list.sessions {
-            let _ = writeln!(
-                text,
-                "{bold}{}{reset}  {}  {dim}{}{reset}  {}{}{}",
-                local_time(session.updated_at),
-                one_line(session.session_key.as_str()),
-                one_line(session.session_id.as_str()),
-                counted(session.messages, "message"),
-                session.label.as_deref().map(|label| format!("  {}", one_line(label))).unwrap_or_default(),
-                if session.archived { format!("  {dim}archived{reset}") } else { String::new() },
-            );
+            let label = session.label.as_deref().map(one_line).unwrap_or_default();
+            let name = if session.archived { format!("{label} (archived)").trim_start().to_owned() } else { label };
+            let messages = counted(session.messages, "message");
+            self.head(&mut text, &local_time(session.updated_at), "", &messages, &name);
+            let (key, id) = (one_line(session.session_key.as_str()), one_line(session.session_id.as_str()));
+            let is_wide = self.width.is_none_or(|width| columns(&key) + columns(&id) + 4 <= width);
+            let between = if is_wide { "  " } else { "\n  " };
+            let _ = writeln!(text, "  {key}{between}{dim}{id}{reset}");
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if list.sessions.is_empty() {
             self.note("no sessions");
-        } else if list.sessions.len() == limit {
-            self.note(&format!("{limit} shown; --limit shows more"));
         }
         Ok(())
     }
 
     pub(crate) fn status(&self, status: &StatusReport) -> Result<(), Failure> {
         let mut text = String::new();
-        let _ = writeln!(text, "sessions   {}", status.sessions);
-        let _ = writeln!(text, "events     {}", status.events);
-        let _ = writeln!(text, "documents  {}", status.documents);
-        let _ = writeln!(text, "analyzer   {}", harmless(&status.analyzer));
-        let _ = writeln!(text, "schema     {}", harmless(&status.schema));
-        let _ = writeln!(text, "watermark  {}", status.watermark);
-        let _ = writeln!(text, "tail       {} documents", status.tail);
-        for (part, bytes) in &status.bytes {
-            let _ = writeln!(text, "bytes      {:>13} {part}", bytes);
-        }
+        let row = |text: &mut String, name: &str, value: &str| {
+            let _ = writeln!(text, "{name:<11} {value}");
+        };
+        row(&mut text, "sessions", &status.sessions.to_string());
+        row(&mut text, "messages", &format!("{} searchable, of {}", status.documents, counted(status.events, "event")));
+        row(
+            &mut text,
+            "indexing",
+            &match status.pending.len() as u64 {
+                0 => "done".to_owned(),
+                waiting => format!("{} wait", counted(waiting, "session")),
+            },
+        );
         for pending in &status.pending {
-            let _ = writeln!(text, "pending    {} ({})", harmless(&pending.session_id), pending.reason);
+            let (id, done) = (one_line(&pending.session_id), counted(pending.documents, "message"));
+            row(
+                &mut text,
+                "",
+                &format!("{id}: {}, {done} done of {}", pending.reason, counted(pending.events, "event")),
+            );
         }
+        row(&mut text, "in memory", &format!("{} after the last checkpoint", counted(status.tail, "message")));
+        row(&mut text, "watermark", &status.watermark.to_string());
+        row(&mut text, "analyzer", &harmless(&status.analyzer));
+        row(&mut text, "schema", &harmless(&status.schema));
+        self.sizes(&mut text, &status.bytes);
         self.text(&text)
     }
 
     pub(crate) fn held(&self, held: &HeldStatus) -> Result<(), Failure> {
-        let mut text = format!("held by    {}\n", harmless(&held.holder));
-        for (part, bytes) in &held.bytes {
-            let _ = writeln!(text, "bytes      {bytes:>13} {part}");
-        }
+        let mut text = format!("{:<11} {}\n", "held by", one_line(&held.holder));
+        self.sizes(&mut text, &held.bytes);
         self.text(&text)
     }
-}
 
-/// `1 session`, `2 sessions`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    #[expect(clippy::unused_self, reason = "one shape for all parts of an answer")]
+    fn sizes(&self, to: &mut String, bytes: &std::collections::BTreeMap<&'static str, u64>) {
+        for (part, bytes) in bytes {
+            let _ = writeln!(to, "{part:<11} {}", sized(*bytes));
+        }
+    }
 }
 
 /// Reports of one kind shown to people.
 const SHOWN: usize = 20;
-
-/// Time in the local zone, to the minute.
-fn local_time(time: Timestamp) -> String {
-    match jiff::Timestamp::from_millisecond(time.as_millis()) {
-        Ok(instant) if time.is_known() => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
-        _ => "unknown time    ".to_owned(),
-    }
-}
-
-/// Lines of a message, set in below its head.
-fn indented(to: &mut String, text: &str) {
-    for line in text.lines() {
-        let _ = writeln!(to, "  {}", harmless(line));
-    }
-}
-
-/// Text of a transcript can't move the cursor, set the title or hide what stands beside it.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if is_control(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-/// The same, line breaks and tabs shown as spaces.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\r' | '\t' => ' ',
-            c if is_control(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
-/// C0, C1 and the marks that reorder text: all of them can change what a terminal shows elsewhere.
-fn is_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A word a shell reads back unchanged.
-pub(crate) fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    let text = harmless(text);
-    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn terminal_escapes_are_made_harmless() {
-        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d\te"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\te");
-        assert_eq!(one_line("a\nb\tc"), "a b c");
-    }
-
-    #[test]
-    fn shell_words_read_back_unchanged() {
-        assert_eq!(shell_word("agent:main:main"), "agent:main:main");
-        assert_eq!(shell_word("it's $HOME"), "'it'\\''s $HOME'");
-    }
-}

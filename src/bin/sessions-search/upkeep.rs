@@ -2,25 +2,29 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use clap::CommandFactory as _;
-use indicatif::ProgressBar;
 use serde::Serialize;
 use sessions_search::{AgentId, Compacted, Engine, FindingKind, StoreError, VerifyReport};
 
 use crate::args::Cli;
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
-use crate::output::{counted, harmless};
+use crate::progress::At;
 use crate::run::Place;
+use crate::text::{counted, harmless, shell_word, sized};
 
 impl Place<'_> {
     /// Looks the store over; what opening it would mend is left as it is.
     pub(crate) fn verify(&self, deep: bool) -> Result<u8, Failure> {
-        let report = {
-            let _waiting = self.waiting("comparing index and transcripts");
-            Engine::verify(&self.root, &self.options(), deep)
-        };
+        let mut progress = self.output.progress("verify", "events");
+        let report = Engine::verify(&self.root, &self.options(), deep);
+        if let Ok(report) = &report {
+            let counts = vec![("session", report.sessions), ("document", report.documents)];
+            progress.report(At { done: report.events, total: report.events, counts });
+            progress.finish();
+        } else {
+            drop(progress);
+        }
         let report = match report {
             Ok(report) => report,
             Err(StoreError::Missing { .. }) => {
@@ -56,15 +60,18 @@ impl Place<'_> {
             self.output.json(&compacted)?;
         } else {
             let Compacted { bytes_before, bytes_after, .. } = compacted;
-            self.output.text(&format!("{bytes_before} bytes before, {bytes_after} after\n"))?;
+            self.output.text(&format!("{} before, {} after\n", sized(bytes_before), sized(bytes_after)))?;
         }
         Ok(DONE)
     }
 
     /// Compacts an open store, with a sign of life.
     pub(crate) fn compacted(&self, engine: &Engine) -> Result<Compacted, Failure> {
-        let _waiting = self.waiting("writing the store anew");
-        Ok(engine.compact()?)
+        let mut progress = self.output.progress("compact", "bytes");
+        let compacted = engine.compact()?;
+        progress.report(At { done: compacted.bytes_after, total: compacted.bytes_after, counts: Vec::new() });
+        progress.finish();
+        Ok(compacted)
     }
 
     /// Copies the store of every agent; of one where an agent is named.
@@ -74,13 +81,16 @@ impl Place<'_> {
         for agent in agents {
             let mut options = self.options();
             options.agent = agent.clone();
-            let engine = match Engine::open(&self.root, options) {
+            let engine = match self.open_with(&self.root, options) {
                 Ok(engine) => engine,
                 Err(StoreError::Missing { .. }) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let _waiting = self.waiting(&format!("copying agent {agent}"));
-            copied.push(Copied { agent: agent.as_str().to_owned(), bytes: engine.backup(folder)? });
+            let mut progress = self.output.progress(&format!("backup of agent {agent}"), "bytes");
+            let bytes = engine.backup(folder)?;
+            progress.report(At { done: bytes, total: bytes, counts: Vec::new() });
+            progress.finish();
+            copied.push(Copied { agent: agent.as_str().to_owned(), bytes });
         }
         if copied.is_empty() {
             return Err(Failure::Input(format!("no store at {}; nothing was copied", self.root.display())));
@@ -94,9 +104,10 @@ impl Place<'_> {
             self.output.json(&Backup { folder: folder.to_string_lossy(), agents: &copied })?;
         } else {
             for Copied { agent, bytes } in &copied {
-                self.output.text(&format!("agent {agent}: {bytes} bytes\n"))?;
+                self.output.text(&format!("agent {agent}: {}\n", sized(*bytes)))?;
             }
-            self.output.note(&format!("to search the copy: sessions-search --store {}", folder.display()));
+            let copy = shell_word(&folder.to_string_lossy());
+            self.output.note(&format!("to search the copy: sessions-search --store {copy} search WORDS"));
         }
         Ok(DONE)
     }
@@ -139,26 +150,6 @@ impl Place<'_> {
             self.output.text(&page)?;
         }
         Ok(DONE)
-    }
-
-    /// A spinner that goes when it is dropped.
-    fn waiting(&self, what: &str) -> Waiting {
-        Waiting(self.output.shows_progress().then(|| {
-            let bar = ProgressBar::new_spinner().with_message(what.to_owned());
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        }))
-    }
-}
-
-/// Something that takes a while.
-struct Waiting(Option<ProgressBar>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
     }
 }
 
