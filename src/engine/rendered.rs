@@ -36,7 +36,7 @@ impl Rendered {
         let mut rendered = Self {
             message: HistoryMessage {
                 message_id: id.map(|id| id.as_str().to_owned()),
-                role: message.get("role").and_then(Value::as_str).unwrap_or("unknown").to_owned(),
+                role: String::new(),
                 timestamp: row.timestamp,
                 text: String::new(),
                 blocks: None,
@@ -45,6 +45,9 @@ impl Rendered {
             redacted: false,
             max_text_utf16,
         };
+        // Anyone can write anything there: it is masked and cut as every other text is.
+        let role = message.get("role").and_then(Value::as_str).unwrap_or("unknown");
+        rendered.message.role = rendered.text(role, redactor);
         let content = message.get("content");
         let string = content.and_then(Value::as_str).or_else(|| message.get("text").and_then(Value::as_str));
         if let Some(text) = string {
@@ -83,7 +86,7 @@ impl Rendered {
             // An importer that leaves data out says how much it was.
             let omitted = block.get("omitted").and_then(Value::as_bool).filter(|omitted| *omitted);
             shown.push(HistoryBlock {
-                kind: kind.to_owned(),
+                kind: self.text(kind, redactor),
                 text,
                 name: block.get("name").and_then(Value::as_str).map(|name| self.text(name, redactor)),
                 omitted: data.map(|_| true).or(omitted),

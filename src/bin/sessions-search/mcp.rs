@@ -27,6 +27,10 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long the store is held while calls come in one after the other: below the time others wait for it.
 const MAX_HELD: Duration = Duration::from_secs(3);
 
+/// How long the store is left alone after that: others look for it every 10 ms, and a call that waits here already would
+/// take it back before they do.
+const LET_OTHERS_IN: Duration = Duration::from_millis(50);
+
 const INSTRUCTIONS: &str = "Search earlier conversations by their words with sessions_search, open what it finds with \
      sessions_history (give sessionKey, sessionId and messageId of the hit), list conversations with sessions_list.";
 
@@ -84,6 +88,7 @@ impl Server {
             if since.elapsed() > MAX_HELD {
                 self.stores.release();
                 held_since = None;
+                std::thread::sleep(LET_OTHERS_IN);
             }
         };
         self.stores.release();

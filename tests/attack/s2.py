@@ -1,0 +1,15 @@
+exec(open("ATTACK_DIR/s.py").read().split("inner=B[7:15]")[0]); inner=B[7:15]
+T=lambda s:[{"type":"text","text":s}]
+def look(name,c,role="user",q="marker"):
+    k=put(c,role); h=run("history",k,"--as",k)[1]; ht=run("history",k,"--as",k,"--include-tools")[1]; s=run("search",q,"--session-key",k,"--as",k)[1]
+    j=json.loads(s); 
+    f=[bool(json.loads(run("search",*x,"--session-key",k,"--as",k)[1])["results"]) for x in ((B,),(B[:9],"--prefix"),("ghp_"+B,))]
+    un=lambda o:o.replace("\\u0000","").replace("\u0000","")
+    print(f"{name:16} hist={'LEAK' if inner in un(h) else '-'} tools={'LEAK' if inner in un(ht) else '-'} snippet={'LEAK' if inner in s else '-'} findable={f}", (j.get("results") or [{}])[0].get("snippet","")[:80].encode("unicode_escape").decode())
+utf16=lambda s:"".join(c+"\0" for c in s)
+for n,t in {"ghp plain":f"marker ghp_{B}","ghp NUL inside":f"marker gh\0p_{B}","NUL before":f"marker\0ghp_{B}","utf16 ghp":"marker "+utf16(f"ghp_{B}"),"utf16 env":"marker "+utf16(f"ACME_TOKEN={B}"),"utf16 pw":"marker "+utf16(f"password={B}"),
+"ansi+ghp":f"marker \x1b[32mghp_{B}\x1b[0m","ansi+sk":f"marker \x1b[32msk-{B}\x1b[0m","ansi env val":f"marker ACME_TOKEN=\x1b[32m{B}\x1b[0m","ansi env name":f"marker \x1b[33mACME_TOKEN\x1b[0m={B}","ansi+env":f"marker \x1b[33mACME_TOKEN={B}","ansi pw":f"marker \x1b[1mpassword:\x1b[0m {B}","ansi AKIA":"marker \x1b[32mAKIAQZX7MKP2VTR9WYBN","ansi jwt":f"marker \x1b[32meyJhbGciOiJI.{B}.{B}",
+"lit \\n ghp":f"marker foo\\nghp_{B}","lit \\t sk":f"marker foo\\tsk-{B}","lit \\n env":f"marker foo\\nACME_TOKEN={B}","lit \\n pw":f"marker foo\\npassword={B}","lit \\n AKIA":"marker foo\\nAKIAQZX7MKP2VTR9WYBN","lit \\n jwt":f"marker foo\\neyJhbGciOiJI.{B}.{B}","lit \\n bearer":f"marker foo\\nBearer {B}","lit \\u ghp":f"marker \\u003dghp_{B}","lit \\n tg":f"marker foo\\n9876543:{B}abc","lit pem":f"marker -----BEGIN PRIVATE KEY-----\\nMIIE{B}\\n{B}q\\n-----END PRIVATE KEY-----",
+"nbsp env":f"marker ACME_TOKEN=\u00a0{B}","nbsp pw:":f"marker password:\u00a0{B}","nbsp pw=":f"marker password\u00a0={B}","url enc":f"marker https%3A%2F%2Fh%2F%3Faccess_token%3D{B}","html amp":f"marker https://h/p?x=1&amp;access_token={B}","%20ghp":f"marker x%20ghp_{B}","%3Dghp":f"marker token%3Dghp_{B}","b64 nodata":f"marker ;base64,ghp_{B}","b64 nodata env":f"marker a;base64,sk-{B}"}.items(): look(n,T(t))
+for n,a in {"args nl ghp":{"t":f"foo\nghp_{B}"},"args nl sk":{"t":f"foo\tsk-{B}"},"args nl env":{"t":f"foo\nACME_TOKEN={B}\nbar"},"args nl AWS":{"t":f"foo\nAKIAQZX7MKP2VTR9WYBN {inner}" if 0 else f"x\neyJhbGciOiJI.{B}.{B}"},"args nl pw":{"t":f"foo\npassword={B}"},"args pem":{"t":f"-----BEGIN PRIVATE KEY-----\nMIIE{B}\n{B}q\n-----END PRIVATE KEY-----\n"},"args npm":{"t":f"a\nnpm_{B}{B}"},"args hdr":{"headers":{"Authorization":f"Bearer {B}","x-api-key":B,"Cookie":f"sid={B}"}},"args argv":{"argv":["--password",B]},"args pw num":{"password":{"value":B}},"args arr":{"tokens":[B],"secret":[B]}}.items():
+    look(n,[{"type":"text","text":"marker"},{"type":"toolCall","name":"x","arguments":a}],"assistant")
