@@ -61,6 +61,78 @@
 //! # }
 //! ```
 //!
+//! # On a session's eyes
+//!
+//! [`Stores`] answers an agent's session by what it may see: by default itself and what it spawned. Who asks is a value
+//! that you make, and nothing of a request can widen it.
+//!
+//! ```
+//! # use sessions_search::{AppendRequest, Engine, OpenOptions, SessionKey, Timestamp};
+//! use sessions_search::{EmptyReason, Requester, SearchRequest, Stores, Visibility};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let root = folder.path();
+//! # let mut options = OpenOptions::default();
+//! # options.create = true;
+//! # let engine = Engine::open(root, options)?;
+//! # let line = br#"{"type":"message","id":"k1","message":{"role":"user","content":"Where is the otter map?"}}"#;
+//! # let request = AppendRequest::new(SessionKey::parse("agent:main:main")?, vec![line.to_vec()]);
+//! # engine.append(request, Timestamp::parse_iso("2026-05-11T08:00:00Z")?)?;
+//! # engine.close()?;
+//! let stores = Stores::new(root, OpenOptions::default()); // opens what it needs, makes nothing
+//! let bo = Requester::new("agent:main:telegram:direct:bo", None)?;
+//!
+//! let answer = stores.search_as(&bo, &SearchRequest::new("otter"))?;
+//! assert_eq!(answer.reason, Some(EmptyReason::NoVisibleSessions)); // the map is of agent:main:main
+//!
+//! let everything_of_main = bo.with_visibility(Visibility::Agent);
+//! let answer = stores.search_as(&everything_of_main, &SearchRequest::new("otter"))?;
+//! assert_eq!(answer.results[0].message_id.as_str(), "k1");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Transcripts of a format of your own
+//!
+//! A store takes any events in the shape of OpenClaw's lines. To bring in another format, write each message as such a line,
+//! with an id that is the same whenever it is read again: what is there is known, not doubled.
+//!
+//! ```
+//! # use sessions_search::{AppendRequest, Engine, OpenOptions, SearchRequest, SessionKey, Timestamp};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let root = folder.path();
+//! # let mut options = OpenOptions::default();
+//! # options.create = true;
+//! # let engine = Engine::open(root, options)?;
+//! let chat = "ann: Where is the otter map?\nbot: In the river folder.\n";
+//! let import = |now| -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut lines = Vec::new();
+//!     for (number, line) in chat.lines().enumerate() {
+//!         let (who, text) = line.split_once(": ").ok_or("no name before the text")?;
+//!         let role = if who == "bot" { "assistant" } else { "user" };
+//!         let message = serde_json::json!({"role": role, "content": text});
+//!         lines.push(serde_json::json!({"type": "message", "id": format!("line-{number}"), "message": message}));
+//!     }
+//!     let lines = lines.iter().map(|line| line.to_string().into_bytes()).collect();
+//!     let request = AppendRequest::new(SessionKey::parse("agent:main:chat:ann")?, lines);
+//!     for stored in engine.append(request, now)? {
+//!         stored?;
+//!     }
+//!     Ok(())
+//! };
+//! let now = Timestamp::parse_iso("2026-05-11T08:00:00Z")?;
+//! import(now)?;
+//! import(now)?; // again
+//! assert_eq!(engine.status()?.events, 2);
+//! assert_eq!(engine.search(&SearchRequest::new("river"))?.results.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A format that [`Engine::import`] reads by itself is a file in `src/import/`; ARCHITECTURE.md tells where.
+//!
 //! # Where to go on
 //!
 //! | to | see |

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use jiff::tz::TimeZone;
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch, UTC. [`Timestamp::UNKNOWN`] is older than every known time.
@@ -62,10 +63,15 @@ impl Timestamp {
         self.0 != 0
     }
 
+    fn utc(self) -> Option<DateTime> {
+        let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+        epoch.checked_add(jiff::SignedDuration::from_millis(self.0)).ok()
+    }
+
     /// RFC 3339 in UTC with exactly three digits of the second's fraction, as JavaScript writes it.
     #[must_use]
     pub fn to_iso_millis(self) -> String {
-        jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| String::new(), |t| format!("{t:.3}"))
+        self.utc().map_or_else(String::new, |t| format!("{t:.3}Z"))
     }
 
     /// Reads RFC 3339 / ISO 8601: a date, or a date and a time, with a zone or (then UTC) without.
@@ -77,10 +83,10 @@ impl Timestamp {
         let trimmed = text.trim();
         let millis = if let Ok(t) = trimmed.parse::<jiff::Timestamp>() {
             t.as_millisecond()
-        } else if let Ok(civil) = trimmed.parse::<jiff::civil::DateTime>() {
-            civil.to_zoned(TimeZone::UTC).map_err(|_| fail("out of range"))?.timestamp().as_millisecond()
-        } else if let Ok(date) = trimmed.parse::<jiff::civil::Date>() {
-            date.to_zoned(TimeZone::UTC).map_err(|_| fail("out of range"))?.timestamp().as_millisecond()
+        } else if let Some(millis) = millis_of_pieces(trimmed) {
+            millis
+        } else if let Ok(civil) = trimmed.parse::<DateTime>() {
+            utc_millis(civil)
         } else {
             return Err(fail("expected RFC 3339, such as 2026-07-01T08:00:00Z"));
         };
@@ -91,9 +97,47 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     /// RFC 3339 in UTC, or `unknown`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(t) if self.is_known() => write!(f, "{t}"),
+        match self.utc() {
+            Some(t) if self.is_known() => write!(f, "{t}Z"),
             _ => f.write_str("unknown"),
         }
+    }
+}
+
+/// `jiff::Timestamp` ends a day before the year does, so that every zone can show it; times of ours go on to its end.
+fn utc_millis(civil: DateTime) -> i64 {
+    let since_epoch = civil.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    since_epoch.as_secs() * 1_000 + i64::from(since_epoch.subsec_millis())
+}
+
+/// A time with its offset from UTC, however late.
+fn millis_of_pieces(text: &str) -> Option<i64> {
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    Some(utc_millis(pieces.date().to_datetime(pieces.time()?)) - i64::from(offset.seconds()) * 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_go_to_the_end_of_the_year_9999() {
+        let last = Timestamp(YEAR_10000_MS - 1);
+        for text in ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999", "9999-12-31T22:59:59.999-01:00"] {
+            assert_eq!(Timestamp::parse_iso(text), Ok(last), "{text}");
+        }
+        assert_eq!(last.to_iso_millis(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(Timestamp::parse_iso("9999-12-31").map(Timestamp::as_millis), Ok(YEAR_10000_MS - 86_400_000));
+        for text in ["9999-12-31T23:59:59.999-00:01", "1969-12-31T23:59:59Z", "1970-01-01T00:00:00+01:00"] {
+            assert!(Timestamp::parse_iso(text).is_err_and(|error| error.is_out_of_range()), "{text}");
+        }
+        for text in ["9999-12-32", "9999-12-31T25:00:00Z", "9999-12-31T23:59:59Q"] {
+            assert!(Timestamp::parse_iso(text).is_err_and(|error| !error.is_out_of_range()), "{text}");
+        }
+        assert_eq!(Timestamp(1_782_892_801_000).to_iso_millis(), "2026-07-01T08:00:01.000Z");
+        assert_eq!(Timestamp(1_782_892_801_000).to_string(), "2026-07-01T08:00:01Z");
+        assert_eq!(Timestamp(1_782_892_801_050).to_string(), "2026-07-01T08:00:01.05Z");
     }
 }

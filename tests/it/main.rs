@@ -15,6 +15,7 @@
 //! - [`extract`]: from a transcript's line to its searchable text.
 //! - [`faults`]: the disk fails at any call, and works again.
 //! - [`histories`]: random histories of a store against a plain model.
+//! - [`human`]: every command's words at 80 and 40 columns, and that printed commands do what they say.
 //! - [`import_accounting`]: that no line of any format is lost, in spoiled and in real files.
 //! - [`import_claude_code`], [`import_codex`], [`import_gemini_cli`]: what their files become, by the public engine.
 //! - [`import_engine`]: importing into a store, in bulk and through the tail.
@@ -36,7 +37,7 @@
 //! - [`reindex`]: a store that gets another analyzer or redaction.
 //! - [`requester`]: what a session gets from the stores of several agents.
 //! - [`schema`]: what `index-schema/` says of the bytes on disk.
-//! - [`terminal`]: what people see, at the widths of their terminals.
+//! - [`terminal`]: what people see, at the widths of their terminals: colours, pager, progress.
 //! - [`tree`]: which rows of a session are on the active branch.
 //! - [`unicode_runs`]: the generated table behind the analyzer; also how to write it anew.
 //! - [`upkeep`]: verify, compact, backup.
@@ -69,6 +70,7 @@ mod export;
 mod extract;
 mod faults;
 mod histories;
+mod human;
 mod import_accounting;
 mod import_claude_code;
 mod import_codex;

@@ -8,25 +8,25 @@ use crate::caller::CallerArgs;
 
 /// Keep AI agents' conversation transcripts and find words in them.
 #[derive(Debug, Parser)]
-#[command(name = "sessions-search", version, about, max_term_width = 100)]
+#[command(name = "sessions-search", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Root folder of the store [default: $SESSIONS_SEARCH_STORE, else the platform's data folder]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
     /// Whose sessions [default: main]
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "ID")]
     pub(crate) agent: Option<String>,
     /// Print exactly one JSON value (one a line for `append`)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of every command")]
     pub(crate) json: bool,
     /// Colour the output
-    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = "Options of every command", value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub(crate) color: ColorChoice,
-    /// Print no progress and no notes
-    #[arg(long, global = true)]
+    /// Print no progress and no notes; what makes an answer incomplete is still said
+    #[arg(long, global = true, help_heading = "Options of every command")]
     pub(crate) quiet: bool,
     /// How far long commands have come, on standard error
-    #[arg(long, global = true, value_enum, default_value_t = ProgressChoice::Auto, value_name = "HOW")]
+    #[arg(long, global = true, help_heading = "Options of every command", value_enum, default_value_t = ProgressChoice::Auto, value_name = "HOW")]
     pub(crate) progress: ProgressChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -301,6 +301,9 @@ pub(crate) struct SessionsArgs {
     /// Sessions at most
     #[arg(long, value_name = "N", default_value = "50", value_parser = whole_number)]
     pub(crate) limit: usize,
+    /// Sessions to pass over first
+    #[arg(long, value_name = "N", default_value = "0", value_parser = whole_number)]
+    pub(crate) offset: usize,
     #[command(flatten)]
     pub(crate) caller: CallerArgs,
 }

@@ -1,9 +1,11 @@
 //! On whose eyes a command is: the operator's, or a session's.
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use sessions_search::{AgentId, AgentToAgent, Requester, SandboxClamp, Visibility};
 
 use crate::failure::Failure;
+use crate::shell::shell_option;
 
 #[derive(Debug, Args)]
 pub(crate) struct CallerArgs {
@@ -44,6 +46,24 @@ enum ClampChoice {
 }
 
 impl CallerArgs {
+    /// The same as options, for a command that is printed.
+    pub(crate) fn options(&self) -> String {
+        let Some(key) = &self.caller else { return String::new() };
+        let mut options = shell_option("--as", key);
+        let name = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned()).unwrap_or_default();
+        if self.visibility != VisibilityChoice::Tree {
+            options += &shell_option("--visibility", &name(self.visibility.to_possible_value()));
+        }
+        if self.sandboxed {
+            options += " --sandboxed";
+        }
+        if self.sandbox_clamp != ClampChoice::Spawned {
+            options += &shell_option("--sandbox-clamp", &name(self.sandbox_clamp.to_possible_value()));
+        }
+        self.agent_to_agent.iter().for_each(|pattern| options += &shell_option("--agent-to-agent", pattern));
+        options
+    }
+
     /// The session that asks; `None` for the operator. `agent` is the one named on the command line.
     pub(crate) fn requester(&self, agent: Option<&AgentId>) -> Result<Option<Requester>, Failure> {
         let Some(key) = &self.caller else { return Ok(None) };

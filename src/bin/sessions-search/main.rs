@@ -1,9 +1,10 @@
 //! The program: arguments in, one answer out. Uses the library's public API only.
 //!
-//! `args` is the command line as typed, `run`, `export` and `upkeep` what it means, `output` how people and programs read the answer,
+//! `args` is the command line as typed, `run`, `search`, `append`, `import`, `export` and `upkeep` what it means, `output` how people and programs read the answer,
 //! `wrapping` where its lines are broken, `progress` what is said meanwhile.
 //! Clock, environment and current folder are read here and nowhere else.
 
+mod append;
 mod args;
 mod caller;
 mod environment;
@@ -13,8 +14,11 @@ mod import;
 mod interrupt;
 mod mcp;
 mod output;
+mod pager;
 mod progress;
 mod run;
+mod search;
+mod shell;
 mod upkeep;
 mod wrapping;
 

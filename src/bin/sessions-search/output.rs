@@ -13,7 +13,9 @@ use sessions_search::{
 
 use crate::args::{Cli, ColorChoice, ProgressChoice};
 use crate::failure::Failure;
+use crate::pager::paged;
 use crate::progress::{Progress, Shown};
+use crate::shell::{Call, shell_option};
 use crate::wrapping::{broken, columns, width};
 
 const BOLD: &str = "\x1b[1m";
@@ -84,13 +86,13 @@ impl Output {
     /// One line for people, on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{text}");
+            Self::caution(text);
         }
     }
 
     /// The same where leaving it out would make the answer say something else, `--quiet` or not.
-    fn caution(text: &str) {
-        let _ = writeln!(io::stderr(), "{text}");
+    pub(crate) fn caution(text: &str) {
+        let _ = writeln!(io::stderr(), "{}", harmless(text));
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
@@ -111,34 +113,40 @@ impl Output {
         Ok(())
     }
 
+    /// The same, through a pager where it is higher than the screen.
+    fn page(&self, text: &str) -> Result<(), Failure> {
+        if paged(text) { Ok(()) } else { self.text(text) }
+    }
+
     fn style<'s>(&self, code: &'s str) -> &'s str {
         if self.color { code } else { "" }
     }
 
-    /// `program` is how this program is called on the same store; `None` where there is nothing to open.
-    pub(crate) fn search(&self, answer: &SearchAnswer, program: Option<&str>) -> Result<(), Failure> {
+    /// `call` opens what is found; `None` where there is nothing to open. `why` is what is known of an empty answer.
+    pub(crate) fn search(&self, answer: &SearchAnswer, call: Option<&Call>, why: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for hit in &answer.results {
-            self.hit(&mut text, hit, program);
+            self.hit(&mut text, hit, call);
         }
         if let Some(explanation) = &answer.explain {
             let _ = writeln!(
                 text,
-                "{} messages, {:.1} words on average",
-                explanation.documents, explanation.average_length
+                "{}, {:.1} words on average",
+                counted(explanation.documents, "message"),
+                explanation.average_length
             );
             for piece in &explanation.pieces {
                 let _ = writeln!(
                     text,
-                    "  {}: in {} messages, weight {:.6}, tokens {}",
+                    "  {}: in {}, weight {:.6}, tokens {}",
                     harmless(&piece.piece),
-                    piece.n,
+                    counted(piece.n, "message"),
                     piece.idf,
                     harmless(&piece.tokens.join(" "))
                 );
             }
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if answer.truncated {
             self.note("there are more hits: raise --limit, or page with --offset");
         }
@@ -146,7 +154,9 @@ impl Output {
             Self::caution(&format!("note: {}", harmless(warning)));
         }
         match answer.reason {
-            Some(EmptyReason::NoStore) => self.note("there is no store yet: `sessions-search import PATH` makes one"),
+            Some(EmptyReason::NoStore) => {
+                self.note("there is no store yet: `import PATH` makes one, `import --discover` lists what there is");
+            }
             Some(EmptyReason::NoSearchableWords) => {
                 self.note("nothing to search for: give at least one word with a letter or digit");
             }
@@ -154,13 +164,16 @@ impl Output {
                 self.note("no sessions here: check --agent and --session-key, or import some");
             }
             Some(EmptyReason::Indexing) => Self::caution("nothing found yet: sessions are still being indexed"),
+            Some(EmptyReason::NoMatch) if why.is_some() => {
+                self.note(&format!("nothing found: {}", why.unwrap_or_default()));
+            }
             Some(_) => self.note("nothing found: every word must stand in one message; try fewer, or --prefix"),
             None => {}
         }
         Ok(())
     }
 
-    fn hit(&self, text: &mut String, hit: &Hit, program: Option<&str>) {
+    fn hit(&self, text: &mut String, hit: &Hit, call: Option<&Call>) {
         let (dim, reset) = (self.style(DIM), self.style(RESET));
         let name = hit.label.as_deref().unwrap_or_else(|| hit.session_key.as_str());
         let head = [(BOLD, local_time(hit.timestamp)), (ROLE, hit.role.as_str().to_owned()), ("", one_line(name))];
@@ -184,18 +197,16 @@ impl Output {
         if let Some(explanation) = &hit.explain {
             let _ = writeln!(
                 text,
-                "  {dim}score {:.6}, {} words, counts {:?}{reset}",
-                hit.score, explanation.length, explanation.f
+                "  {dim}score {:.6}, {}, counts {:?}{reset}",
+                hit.score,
+                counted(explanation.length.into(), "word"),
+                explanation.f
             );
         }
-        if let Some(program) = program {
-            let _ = writeln!(
-                text,
-                "  {dim}{program} history {} --session-id {} --message-id {}{reset}",
-                shell_word(hit.session_key.as_str()),
-                shell_word(hit.session_id.as_str()),
-                shell_word(hit.message_id.as_str())
-            );
+        if let Some(call) = call {
+            let place = shell_option("--session-id", hit.session_id.as_str())
+                + &shell_option("--message-id", hit.message_id.as_str());
+            let _ = writeln!(text, "  {dim}{}{reset}", call.history(hit.session_key.as_str(), &place));
         }
         text.push('\n');
     }
@@ -312,8 +323,7 @@ impl Output {
         self.text(&text)
     }
 
-    /// `program` is how this program is called on the same store and eyes, where that is known.
-    pub(crate) fn history(&self, page: &HistoryAnswer, program: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn history(&self, page: &HistoryAnswer) -> Result<(), Failure> {
         let (bold, dim, role, reset) = (self.style(BOLD), self.style(DIM), self.style(ROLE), self.style(RESET));
         let mut text = String::new();
         let _ = writeln!(
@@ -338,17 +348,19 @@ impl Output {
                 self.lines(&mut text, &message.text);
             }
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if page.anchor_not_found() {
-            self.note("that message is not on the session's active path");
+            self.note("that message is not on the session's active path: it was rewound, or is of another session");
         } else if page.messages.is_empty() {
             self.note("no messages");
         }
-        if let (Some(true), Some(next)) = (page.has_more, page.next_offset) {
-            match program {
-                Some(program) => self.note(&format!("older messages: {program} --offset {next}")),
-                None => self.note(&format!("older messages: add --offset {next}")),
-            }
+        if page.content_truncated || page.dropped_messages > 0 {
+            let dropped = if page.dropped_messages > 0 {
+                format!("; {} left out", counted(page.dropped_messages as u64, "message"))
+            } else {
+                String::new()
+            };
+            self.note(&format!("long texts are cut{dropped}: `export` writes them whole"));
         }
         Ok(())
     }
@@ -364,7 +376,7 @@ impl Output {
         self.lines(text, block.text.as_deref().unwrap_or_default());
     }
 
-    pub(crate) fn sessions(&self, list: &SessionList, limit: usize) -> Result<(), Failure> {
+    pub(crate) fn sessions(&self, list: &SessionList) -> Result<(), Failure> {
         let mut text = String::new();
         for session in &list.sessions {
             let fields = [
@@ -377,11 +389,9 @@ impl Output {
             ];
             self.fields(&mut text, &fields);
         }
-        self.text(&text)?;
+        self.page(&text)?;
         if list.sessions.is_empty() {
             self.note("no sessions");
-        } else if list.sessions.len() == limit {
-            self.note(&format!("{limit} shown; --limit shows more"));
         }
         Ok(())
     }
@@ -425,6 +435,8 @@ const SHOWN: usize = 20;
 fn local_time(time: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(time.as_millis()) {
         Ok(instant) if time.is_known() => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
+        // The last day of the year 9999 has no local time.
+        _ if time.is_known() => time.to_string(),
         _ => "unknown time    ".to_owned(),
     }
 }
@@ -435,7 +447,7 @@ pub(crate) fn harmless(text: &str) -> String {
 }
 
 /// The same, line breaks and tabs shown as spaces.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
@@ -445,17 +457,10 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// C0, C1 and the marks that reorder text: all of them can change what a terminal shows elsewhere.
-fn is_control(c: char) -> bool {
+/// C0, C1, separators of lines, and the marks that reorder text: all of them can change what a terminal shows elsewhere.
+pub(crate) fn is_control(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A word a shell reads back unchanged.
-pub(crate) fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    let text = harmless(text);
-    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -466,11 +471,5 @@ mod tests {
     fn terminal_escapes_are_made_harmless() {
         assert_eq!(harmless("a\x1b[2Jb\u{202e}c\u{9b}d\te"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\te");
         assert_eq!(one_line("a\nb\tc"), "a b c");
-    }
-
-    #[test]
-    fn shell_words_read_back_unchanged() {
-        assert_eq!(shell_word("agent:main:main"), "agent:main:main");
-        assert_eq!(shell_word("it's $HOME"), "'it'\\''s $HOME'");
     }
 }

@@ -1,9 +1,10 @@
 //! How far a long command has come: a bar on a terminal, JSON lines for programs, or nothing. On standard error.
 
 use std::io::{self, Write as _};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 /// What becomes of progress.
@@ -14,7 +15,7 @@ pub(crate) enum Shown {
     AsJson,
 }
 
-/// Between two JSON lines of a phase, at least.
+/// Between two JSON lines of a phase, at least; work that is shorter shows no bar.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// One phase of a command. Dropping it ends it: the bar goes, the last JSON line comes.
@@ -25,6 +26,8 @@ pub(crate) struct Progress {
     said: Instant,
     at: Option<At>,
     bar: Option<ProgressBar>,
+    /// Its end tells the thread that shows the bar that there is nothing to show any more.
+    _working: Option<Sender<()>>,
     as_json: bool,
 }
 
@@ -46,6 +49,11 @@ struct JsonLine<'p> {
     elapsed_ms: u128,
     #[serde(flatten)]
     at: Option<&'p At>,
+    /// On average since the phase began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta_ms: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     finished: bool,
 }
@@ -53,8 +61,9 @@ struct JsonLine<'p> {
 impl Progress {
     pub(crate) fn new(shown: Shown, phase: impl Into<String>) -> Self {
         let (phase, now) = (phase.into(), Instant::now());
-        let bar = (shown == Shown::OnTerminal).then(|| spinner(&phase));
-        let progress = Self { phase, started: now, said: now, at: None, bar, as_json: shown == Shown::AsJson };
+        let (bar, working) = (shown == Shown::OnTerminal).then(|| spinner(&phase)).unzip();
+        let as_json = shown == Shown::AsJson;
+        let progress = Self { phase, started: now, said: now, at: None, bar, _working: working, as_json };
         progress.say(false);
         progress
     }
@@ -82,8 +91,23 @@ impl Progress {
 
     fn say(&self, finished: bool) {
         if self.as_json {
-            let elapsed_ms = self.started.elapsed().as_millis();
-            say(&JsonLine { phase: &self.phase, elapsed_ms, at: self.at.as_ref(), finished });
+            say(&JsonLine::of(&self.phase, self.started.elapsed(), self.at.as_ref(), finished));
+        }
+    }
+}
+
+impl<'p> JsonLine<'p> {
+    fn of(phase: &'p str, elapsed: Duration, at: Option<&'p At>, finished: bool) -> Self {
+        let per_second = |at: &At| at.done as f64 / elapsed.as_secs_f64();
+        let rate = at.map(per_second).filter(|rate| rate.is_finite() && *rate > 0.0);
+        let left = at.filter(|at| at.total > at.done && !finished).map(|at| (at.total - at.done) as f64);
+        Self {
+            phase,
+            elapsed_ms: elapsed.as_millis(),
+            at,
+            per_second: rate.map(|rate| rate as u64),
+            eta_ms: rate.zip(left).map(|(rate, left)| (left * 1_000.0 / rate) as u64),
+            finished,
         }
     }
 }
@@ -121,16 +145,46 @@ fn say<T: Serialize>(line: &T) {
     }
 }
 
-fn spinner(phase: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner().with_message(phase.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
+/// A bar that is seen only where the work takes longer than a moment.
+fn spinner(phase: &str) -> (ProgressBar, Sender<()>) {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    bar.set_style(ProgressStyle::default_spinner());
+    bar.set_message(phase.to_owned());
+    let (working, done) = mpsc::channel();
+    let shown = bar.clone();
+    std::thread::spawn(move || {
+        if done.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            shown.set_draw_target(ProgressDrawTarget::stderr());
+            shown.enable_steady_tick(Duration::from_millis(200));
+        }
+    });
+    (bar, working)
 }
 
+/// What matters most stands first: a narrow terminal cuts the end off.
 fn counting(unit: &str) -> ProgressStyle {
     let template = match unit {
-        "bytes" => "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}",
-        _ => "{wide_bar} {pos}/{len} {eta} left  {msg}",
+        "bytes" => "{percent:>3} %  {eta} left  {bar:16} {bytes}/{total_bytes}  {bytes_per_sec}  {msg}",
+        _ => "{percent:>3} %  {eta} left  {bar:16} {pos}/{len}  {msg}",
     };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_known() {
+        let line = |at: Option<&At>, seconds, finished| {
+            serde_json::to_string(&JsonLine::of("import", Duration::from_secs(seconds), at, finished)).unwrap()
+        };
+        let at = At { done: 300, total: 900, unit: "bytes", detail: "1 files, 7 events".to_owned() };
+        assert_eq!(
+            line(Some(&at), 3, false),
+            r#"{"phase":"import","elapsedMs":3000,"done":300,"total":900,"unit":"bytes","detail":"1 files, 7 events","perSecond":100,"etaMs":6000}"#
+        );
+        assert_eq!(line(None, 0, false), r#"{"phase":"import","elapsedMs":0}"#);
+        assert!(line(Some(&at), 0, true).ends_with(r#"events","finished":true}"#), "no rate of no time, nothing left");
+    }
 }

@@ -1,28 +1,28 @@
 //! The commands: arguments as typed to requests of the library, answers to output and exit code.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use sessions_search::limits::MAX_EVENT_BYTES;
+use sessions_search::limits::{DEFAULT_HISTORY_LIMIT, DEFAULT_LIST_LIMIT, MAX_HISTORY_LIMIT};
 use sessions_search::{
-    AgentId, AppendRequest, Deleted, EmptyReason, Engine, EventPlace, HeldStatus, HistoryRequest, ImportOptions,
-    LineError, ListRequest, MessageId, OpenOptions, Order, Redaction, ReindexRequest, RejectedPattern, Requester, Role,
-    SearchAnswer, SearchRequest, SessionFacts, SessionId, SessionKey, StatusReport, StoreError, Stores,
+    AgentId, Deleted, Engine, HeldStatus, HistoryAnswer, HistoryRequest, ListRequest, OpenOptions, Redaction,
+    ReindexRequest, RejectedPattern, Requester, SessionId, SessionKey, StatusReport, StoreError, Stores,
 };
 
 use crate::args::{
-    AnalyzerChoice, AppendArgs, Cli, Command, DeleteArgs, HistoryArgs, InitArgs, McpArgs, OnOff, OrderChoice,
-    PruneArgs, ReindexArgs, RekeyArgs, RoleChoice, SearchArgs, SessionsArgs,
+    AnalyzerChoice, Cli, Command, DeleteArgs, HistoryArgs, InitArgs, McpArgs, OnOff, PruneArgs, ReindexArgs, RekeyArgs,
+    SessionsArgs,
 };
 use crate::caller::CallerArgs;
 use crate::environment::{now, parse_time, store_root};
-use crate::failure::{DONE, Failure, NOTHING, USAGE};
+use crate::failure::{DONE, Failure, NOTHING};
 use crate::mcp::Server;
-use crate::output::{Output, counted, shell_word};
-use crate::progress::{At, Shown, repairing};
+use crate::output::{Output, counted};
+use crate::progress::{Shown, repairing};
+use crate::shell::{Call, shell_option};
 
 /// What `rekey`, `archive` and `unarchive` changed.
 #[derive(serde::Serialize)]
@@ -31,13 +31,7 @@ struct ChangedSessions {
 }
 
 /// How long a search that met unfinished indexing works on after its answer.
-const WORK_ON: Duration = Duration::from_secs(2);
-
-/// What `history --limit` is when it is not given.
-const DEFAULT_PAGE: usize = 50;
-
-/// How often a wait says how far it is.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(crate) const WORK_ON: Duration = Duration::from_secs(2);
 
 /// Runs the command; the result is the exit code.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
@@ -83,7 +77,7 @@ pub(crate) struct Place<'o> {
 fn call(cli: &Cli, agent: &AgentId) -> String {
     let mut call = String::from("sessions-search");
     if let Some(store) = &cli.store {
-        call += &format!(" --store {}", shell_word(&store.to_string_lossy()));
+        call += &shell_option("--store", &store.to_string_lossy());
     }
     if *agent != AgentId::default() {
         call += &format!(" --agent {agent}");
@@ -99,7 +93,12 @@ impl Place<'_> {
     }
 
     /// Makes the store.
-    fn make(&self, root: &Path, analyzer: AnalyzerChoice, redaction: Redaction) -> Result<Engine, StoreError> {
+    pub(crate) fn make(
+        &self,
+        root: &Path,
+        analyzer: AnalyzerChoice,
+        redaction: Redaction,
+    ) -> Result<Engine, StoreError> {
         let mut options = self.options();
         options.create = true;
         options.analyzer = analyzer.name().to_owned();
@@ -119,13 +118,18 @@ impl Place<'_> {
     }
 
     /// The session on whose eyes the command is, and the stores it asks.
-    fn seen_by(&self, caller: &CallerArgs) -> Result<Option<(Requester, Stores)>, Failure> {
+    pub(crate) fn seen_by(&self, caller: &CallerArgs) -> Result<Option<(Requester, Stores)>, Failure> {
         let requester = caller.requester(self.named_agent.as_ref())?;
         Ok(requester.map(|requester| (requester, Stores::new(&self.root, self.options()))))
     }
 
+    /// How the program is called to see the same.
+    pub(crate) fn call_as(&self, caller: &CallerArgs) -> Call {
+        Call { program: self.call.clone(), eyes: caller.options() }
+    }
+
     /// For reading: a missing store is an answer, not an error (D21).
-    fn open_existing(&self) -> Result<Option<Engine>, Failure> {
+    pub(crate) fn open_existing(&self) -> Result<Option<Engine>, Failure> {
         match self.open(&self.root, false) {
             Ok(engine) => Ok(Some(engine)),
             Err(StoreError::Missing { .. }) => Ok(None),
@@ -204,7 +208,12 @@ impl Place<'_> {
             request.redaction = Some(redaction);
         }
         let sessions = engine.reindex(&request)?;
-        let is_done = if args.wait { self.wait_for_end(&engine) } else { engine.wait_for_indexing(WORK_ON) };
+        let is_done = if args.wait {
+            self.wait_for_end(&engine);
+            true
+        } else {
+            engine.wait_for_indexing(WORK_ON)
+        };
         let pending = if is_done { 0 } else { engine.status()?.pending.len() as u64 };
         let (analyzer, redaction) = (engine.analyzer(), on_or_off(&engine.redaction()));
         self.close(engine);
@@ -223,103 +232,6 @@ impl Place<'_> {
         Ok(DONE)
     }
 
-    fn search(&self, args: &SearchArgs) -> Result<u8, Failure> {
-        let request = search_request(args)?;
-        request.check()?;
-        let seen_by = self.seen_by(&args.caller)?;
-        if !args.from.is_empty() {
-            return self.search_files(args, &request, seen_by.map(|(requester, _)| requester));
-        }
-        if let Some((requester, stores)) = seen_by {
-            return self.search_as(&requester, &stores, &request, args.wait);
-        }
-        let Some(engine) = self.open_existing()? else {
-            self.note_missing();
-            return self.answer(&SearchAnswer::no_store(), None);
-        };
-        if args.wait && !self.wait_for_end(&engine) {
-            self.output.note("note: indexing is not done yet");
-        }
-        let answer = engine.search(&request)?;
-        let code = self.answer(&answer, Some(&self.call))?;
-        if answer.indexing {
-            // Nobody waits for the answer any more; the next search finds more of it done.
-            let _ = engine.wait_for_indexing(WORK_ON);
-        }
-        Ok(code)
-    }
-
-    fn search_as(
-        &self,
-        requester: &Requester,
-        stores: &Stores,
-        request: &SearchRequest,
-        wait: bool,
-    ) -> Result<u8, Failure> {
-        let wait_for = |wait: &dyn Fn(&Engine) -> bool| match stores.engine(requester.agent()) {
-            Ok(Some(engine)) => wait(&engine),
-            _ => true,
-        };
-        if wait && !wait_for(&|engine| self.wait_for_end(engine)) {
-            self.output.note("note: indexing is not done yet");
-        }
-        let answer = stores.search_as(requester, request)?;
-        if answer.reason == Some(EmptyReason::NoStore) {
-            self.output.note(&format!("no store of agent {} at {}", requester.agent(), self.root.display()));
-        }
-        let code = self.answer(&answer, None)?;
-        if answer.indexing {
-            wait_for(&|engine| engine.wait_for_indexing(WORK_ON));
-        }
-        Ok(code)
-    }
-
-    /// Waits until everything is indexed, however long it takes, and says how far it is.
-    fn wait_for_end(&self, engine: &Engine) -> bool {
-        let mut progress = self.output.progress("index");
-        while progress.is_shown() && !engine.wait_for_indexing(LOOK_AGAIN) {
-            let Ok(status) = engine.status() else { break };
-            let pending = status.pending.len() as u64;
-            let messages: u64 = status.pending.iter().map(|session| session.documents).sum();
-            let detail = format!("sessions, {messages} messages of the next");
-            progress.at(At { done: status.sessions - pending, total: status.sessions, unit: "sessions", detail });
-        }
-        engine.wait_for_indexing(Duration::MAX)
-    }
-
-    fn answer(&self, answer: &SearchAnswer, call: Option<&str>) -> Result<u8, Failure> {
-        if self.output.is_json() {
-            self.output.json(answer)?;
-        } else {
-            self.output.search(answer, call)?;
-        }
-        Ok(if answer.results.is_empty() { NOTHING } else { DONE })
-    }
-
-    /// Searches files through a store that goes away again.
-    fn search_files(
-        &self,
-        args: &SearchArgs,
-        request: &SearchRequest,
-        requester: Option<Requester>,
-    ) -> Result<u8, Failure> {
-        let folder = tempfile::Builder::new().prefix("sessions-search-").tempdir()?;
-        let engine = self.make(folder.path(), args.analyzer, Redaction::default())?;
-        let summary = self.import_into(&engine, &args.from, &ImportOptions::default())?;
-        if summary.rejected_total > 0 {
-            self.output.note(&format!("note: {} could not be read", counted(summary.rejected_total, "line")));
-        }
-        if let Some(requester) = requester {
-            let stores = Stores::with_open(folder.path(), self.options(), vec![engine]);
-            return self.search_as(&requester, &stores, request, false);
-        }
-        for (agent, sessions) in summary.sessions_by_agent.iter().filter(|(agent, _)| *agent != self.agent.as_str()) {
-            let them = counted(*sessions, "session");
-            self.output.note(&format!("note: not searched: {them} of agent {agent}; `--agent {agent}` searches those"));
-        }
-        self.answer(&engine.search(request)?, None)
-    }
-
     fn history(&self, args: &HistoryArgs) -> Result<u8, Failure> {
         let mut request = HistoryRequest::new(&args.key);
         request.message_id.clone_from(&args.message_id);
@@ -328,39 +240,69 @@ impl Place<'_> {
         request.offset = args.offset;
         request.include_tools = args.include_tools;
         request.check()?;
-        let mut again = None;
-        let page = if let Some((requester, stores)) = self.seen_by(&args.caller)? {
-            stores.history_as(&requester, &request)?.into_inner()
+        let page;
+        let call = self.call_as(&args.caller);
+        if let Some((requester, stores)) = self.seen_by(&args.caller)? {
+            let ask = |request: &HistoryRequest| Ok(stores.history_as(&requester, request)?.into_inner());
+            page = ask(&request)?;
+            self.show_history(&page, &request, &call, ask)?;
         } else {
-            again = Some(self.history_again(args));
             let engine = self.open_existing()?.ok_or_else(|| self.no_session(&args.key))?;
-            engine.history(&request)?
-        };
-        if self.output.is_json() {
-            self.output.json(&page)?;
-        } else {
-            self.output.history(&page, again.as_deref())?;
+            let ask = |request: &HistoryRequest| Ok(engine.history(request)?);
+            page = ask(&request)?;
+            self.show_history(&page, &request, &call, ask)?;
         }
         Ok(if page.anchor_not_found() || page.messages.is_empty() { NOTHING } else { DONE })
     }
 
-    /// The command that gives another page of the same conversation, but for the page.
-    fn history_again(&self, args: &HistoryArgs) -> String {
-        let mut again = format!("{} history {}", self.call, shell_word(&args.key));
-        if let Some(session_id) = &args.session_id {
-            again += &format!(" --session-id {}", shell_word(session_id));
+    fn show_history(
+        &self,
+        page: &HistoryAnswer,
+        request: &HistoryRequest,
+        call: &Call,
+        ask: impl Fn(&HistoryRequest) -> Result<HistoryAnswer, Failure>,
+    ) -> Result<(), Failure> {
+        if self.output.is_json() {
+            return self.output.json(page);
         }
-        if args.limit != DEFAULT_PAGE {
-            again += &format!(" --limit {}", args.limit);
-        }
-        if args.include_tools {
-            again += " --include-tools";
-        }
-        again
+        self.output.history(page)?;
+        let shown = page.messages.len();
+        let mut options = String::new();
+        let (what, older) = if let Some(id) = &request.message_id {
+            // A page that is not full ends where the conversation does.
+            let around = shown.clamp(DEFAULT_HISTORY_LIMIT / 2, (MAX_HISTORY_LIMIT - 1) / 2);
+            if shown < request.limit || around * 2 < request.limit {
+                return Ok(());
+            }
+            if let Some(window) = &page.session_id {
+                options += &shell_option("--session-id", window);
+            }
+            options += &shell_option("--message-id", id);
+            ("more around it", shell_option("--context", &around.to_string()))
+        } else {
+            let older = match page.offset {
+                Some(_) => page.next_offset.filter(|_| page.has_more == Some(true)),
+                None => {
+                    let mut next = request.clone();
+                    (next.offset, next.limit) = (Some(shown), 1);
+                    (shown > 0 && !ask(&next)?.messages.is_empty()).then_some(shown)
+                }
+            };
+            let Some(older) = older else { return Ok(()) };
+            if request.limit != DEFAULT_HISTORY_LIMIT {
+                options += &shell_option("--limit", &request.limit.to_string());
+            }
+            ("older messages", shell_option("--offset", &older.to_string()))
+        };
+        options += &older;
+        options += if request.include_tools { " --include-tools" } else { "" };
+        self.output.note(&format!("{what}: {}", call.history(&request.key, &options)));
+        Ok(())
     }
 
     fn sessions(&self, args: &SessionsArgs) -> Result<u8, Failure> {
-        let request = ListRequest { archived: args.archived, limit: args.limit, ..ListRequest::default() };
+        let request =
+            ListRequest { archived: args.archived, limit: args.limit, offset: args.offset, ..ListRequest::default() };
         request.check()?;
         let list = if let Some((requester, stores)) = self.seen_by(&args.caller)? {
             stores.sessions_as(&requester, &request)?.into_inner()
@@ -373,56 +315,16 @@ impl Place<'_> {
         if self.output.is_json() {
             self.output.json(&list)?;
         } else {
-            self.output.sessions(&list, args.limit)?;
+            self.output.sessions(&list)?;
+            if let Some(next) = list.next_offset {
+                let Call { program, eyes } = self.call_as(&args.caller);
+                let archived = if args.archived { " --archived" } else { "" };
+                let limit =
+                    if args.limit == DEFAULT_LIST_LIMIT { String::new() } else { format!(" --limit {}", args.limit) };
+                self.output.note(&format!("more sessions: {program} sessions{archived}{limit} --offset {next}{eyes}"));
+            }
         }
         Ok(if list.sessions.is_empty() { NOTHING } else { DONE })
-    }
-
-    fn append(&self, args: &AppendArgs) -> Result<u8, Failure> {
-        let parse_key = |text: &Option<String>| text.as_deref().map(SessionKey::parse).transpose();
-        let session_key = SessionKey::parse(&args.session_key)?;
-        let session_id = args.session_id.as_deref().map(SessionId::parse).transpose()?;
-        let facts = SessionFacts {
-            label: args.label.clone(),
-            spawned_by: parse_key(&args.spawned_by)?,
-            parent: parse_key(&args.parent)?,
-            ..SessionFacts::default()
-        };
-        let engine = self.open(&self.root, true)?;
-
-        let mut input = Lines { input: io::stdin().lock(), number: 0 };
-        let mut answers = Answers { output: self.output, is_read: true, refused: false };
-        loop {
-            let mut batch = Vec::new();
-            let mut too_long = None;
-            while batch.len() < args.batch as usize && too_long.is_none() {
-                match input.next()? {
-                    None => break,
-                    Some((_, Line::Text(line))) if line.iter().all(u8::is_ascii_whitespace) => {}
-                    Some((number, Line::Text(line))) => batch.push((number, line)),
-                    Some((number, Line::TooLong(bytes))) => too_long = Some((number, bytes)),
-                }
-            }
-            let ended = batch.len() < args.batch as usize && too_long.is_none();
-            if !batch.is_empty() {
-                let (numbers, lines): (Vec<u64>, Vec<Vec<u8>>) = batch.into_iter().unzip();
-                let mut request = AppendRequest::new(session_key.clone(), lines);
-                request.session_id.clone_from(&session_id);
-                request.facts = facts.clone();
-                for (number, result) in numbers.into_iter().zip(engine.append(request, now())?) {
-                    answers.give(number, &result)?;
-                }
-            }
-            if let Some((number, bytes)) = too_long {
-                let error = format!("{bytes} bytes long, at most {MAX_EVENT_BYTES} are stored");
-                answers.refuse(number, &error)?;
-            }
-            if ended {
-                break;
-            }
-        }
-        self.close(engine);
-        Ok(if answers.refused { USAGE } else { DONE })
     }
 
     fn delete(&self, args: &DeleteArgs) -> Result<u8, Failure> {
@@ -547,27 +449,6 @@ impl Place<'_> {
     }
 }
 
-fn search_request(args: &SearchArgs) -> Result<SearchRequest, Failure> {
-    let mut request = SearchRequest::new(args.words.join(" "));
-    request.session_keys = (!args.session_key.is_empty()).then(|| args.session_key.clone());
-    request.limit = args.limit;
-    request.offset = args.offset;
-    request.role = args.role.map(|role| match role {
-        RoleChoice::User => Role::User,
-        RoleChoice::Assistant => Role::Assistant,
-    });
-    request.since = args.since.as_deref().map(parse_time).transpose()?;
-    request.until = args.until.as_deref().map(parse_time).transpose()?;
-    request.order = match args.order {
-        OrderChoice::Relevance => Order::Relevance,
-        OrderChoice::Recent => Order::Recent,
-    };
-    request.prefix = args.prefix;
-    request.fts5_strict = args.fts5_strict;
-    request.explain = args.explain;
-    Ok(request)
-}
-
 /// The answer to `init`: what the store has, whether it was made now or before.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -608,110 +489,4 @@ fn chosen_redaction(choice: Option<OnOff>, patterns: &[String]) -> Result<(Redac
 struct Rejected<'i> {
     pattern: &'i str,
     reason: &'i str,
-}
-
-/// The answer to one event of `append`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Stored<'e> {
-    seq: u64,
-    message_id: Option<&'e str>,
-    indexed: bool,
-}
-
-/// The answer to a line of `append` that was not stored.
-#[derive(Serialize)]
-struct Refused<'e> {
-    error: &'e str,
-    line: u64,
-}
-
-/// Answers of `append`, one a line.
-struct Answers<'o> {
-    output: &'o Output,
-    /// Nobody may read the answers; the events are stored all the same.
-    is_read: bool,
-    refused: bool,
-}
-
-impl Answers<'_> {
-    fn give(&mut self, line: u64, result: &Result<EventPlace, LineError>) -> Result<(), Failure> {
-        match result {
-            Ok(EventPlace { seq, message_id, indexed }) => {
-                let message_id = message_id.as_ref().map(MessageId::as_str);
-                self.print(&Stored { seq: *seq, message_id, indexed: *indexed })
-            }
-            Err(error) => self.refuse(line, &error.to_string()),
-        }
-    }
-
-    fn refuse(&mut self, line: u64, error: &str) -> Result<(), Failure> {
-        self.refused = true;
-        self.print(&Refused { error, line })
-    }
-
-    fn print<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
-        if !self.is_read {
-            return Ok(());
-        }
-        match self.output.json(answer) {
-            Err(Failure::ClosedPipe) => {
-                self.is_read = false;
-                Ok(())
-            }
-            other => other,
-        }
-    }
-}
-
-/// Standard input, line by line, with the number of each from 1.
-struct Lines<R> {
-    input: R,
-    number: u64,
-}
-
-impl<R: io::BufRead> Lines<R> {
-    fn next(&mut self) -> io::Result<Option<(u64, Line)>> {
-        let line = read_line(&mut self.input)?;
-        self.number += 1;
-        Ok(line.map(|line| (self.number, line)))
-    }
-}
-
-/// One line of standard input.
-enum Line {
-    Text(Vec<u8>),
-    /// Its length in bytes.
-    TooLong(u64),
-}
-
-/// Reads one line in bounded memory; what is too long is read over.
-fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
-    let mut line = Vec::new();
-    let room = MAX_EVENT_BYTES as u64 + 2;
-    if input.by_ref().take(room).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
-    } else if line.len() as u64 == room {
-        let mut bytes = line.len() as u64;
-        loop {
-            let available = input.fill_buf()?;
-            if available.is_empty() {
-                return Ok(Some(Line::TooLong(bytes)));
-            }
-            let end = available.iter().position(|&byte| byte == b'\n');
-            let used = end.map_or(available.len(), |at| at + 1);
-            bytes += used as u64;
-            input.consume(used);
-            if end.is_some() {
-                return Ok(Some(Line::TooLong(bytes - 1)));
-            }
-        }
-    }
-    Ok(Some(Line::Text(line)))
 }

@@ -11,6 +11,7 @@ use crate::args::Cli;
 use crate::failure::{DAMAGED, DONE, Failure, NOTHING};
 use crate::output::{counted, harmless};
 use crate::run::Place;
+use crate::shell::shell_option;
 
 impl Place<'_> {
     /// Looks the store over; what opening it would mend is left as it is.
@@ -94,7 +95,8 @@ impl Place<'_> {
             for Copied { agent, bytes } in &copied {
                 self.output.text(&format!("agent {agent}: {bytes} bytes\n"))?;
             }
-            self.output.note(&format!("to search the copy: sessions-search --store {}", folder.display()));
+            let copy = shell_option("--store", &folder.to_string_lossy());
+            self.output.note(&format!("to search the copy: sessions-search{copy} search WORDS"));
         }
         Ok(DONE)
     }
